@@ -1,0 +1,107 @@
+"""The one internal form of an agent's run: a trajectory is an ordered column of states, one a tool call
+(AGENTLENS §1). Readers (`formats/`) produce it, everything else consumes it. No field carries the
+pass/fail label except `Trajectory.outcome`, and nothing that scores may read that field."""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import StrEnum
+from typing import Literal
+
+from workers.agentlens.shell import Command
+
+
+class Operation(StrEnum):
+    """What a tool call does, whatever the tool is called."""
+
+    VIEW = "view"
+    LIST = "list"
+    SEARCH = "search"
+    CREATE = "create"
+    REPLACE = "replace"
+    INSERT = "insert"
+    UNDO = "undo"
+    PATCH = "patch"
+    SHELL = "shell"
+    THINK = "think"
+    PLAN = "plan"
+    MESSAGE = "message"
+    FINISH = "finish"
+    BROWSE = "browse"
+    DELEGATE = "delegate"
+
+
+class Intent(StrEnum):
+    """Exploration, implementation, verification, orchestration."""
+
+    E = "E"
+    I = "I"  # noqa: E741 - the paper's letter
+    V = "V"
+    O = "O"  # noqa: E741 - the paper's letter
+
+
+StateOutcome = Literal["ok", "error", "unknown"]
+RunOutcome = Literal["passed", "failed", "unknown"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """A closed range of 1-based line numbers."""
+
+    start: int
+    end: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """What an edit changed: the text before and after, and where it stood if the log says so."""
+
+    old: str
+    new: str
+    anchor: Lines | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """One tool call. Paths are repository-relative; outside the repository `ext:…`, temporary `scratch:…`.
+
+    `intent` and `rule` are filled by `intents.label`; readers leave them at None and 0.
+    `observation` is the observation's text as the log has it, cut by the reader at 20,000 characters.
+    """
+
+    index: int
+    tool: str
+    operation: Operation
+    path: str | None = None
+    lines: Lines | None = None
+    scope: str | None = None
+    content_digest: str
+    command: Command | None = None
+    edits: tuple[Edit, ...] = ()
+    outcome: StateOutcome = "unknown"
+    exit_code: int | None = None
+    observation: str = ""
+    observation_digest: str = ""
+    thought: str = ""
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    timestamp: float | None = None
+    intent: Intent | None = None
+    rule: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Trajectory:
+    """One run of an agent on one problem. `blind_signals` names what this log's format cannot feed
+    (for example "line ranges", "exit codes"); the report repeats it."""
+
+    trajectory_id: str
+    path: str
+    format: str
+    problem: str | None = None
+    model: str | None = None
+    outcome: RunOutcome = "unknown"
+    states: tuple[State, ...] = ()
+    cost_usd: float | None = None
+    blind_signals: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()

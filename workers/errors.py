@@ -1,0 +1,48 @@
+"""The error tree. A class says who is at fault and whether trying again can help; the message says
+what was wrong, where, and what would be right. Nothing here knows HTTP statuses or exit codes."""
+
+from __future__ import annotations
+
+
+class ConsensusError(Exception):
+    """Every error that Consensus raises on purpose."""
+
+
+class InputError(ConsensusError):
+    """The caller's input is wrong; the message says what would be right."""
+
+
+class SpecError(InputError):
+    """A spec is empty, too large or not text."""
+
+
+class ManifestError(InputError):
+    """A team file is invalid; names file, line, field and the allowed values."""
+
+
+class UnknownTeamError(InputError):
+    """No team answers to that name; the message lists those that exist."""
+
+
+class SettingsError(InputError):
+    """A setting in the environment cannot be used."""
+
+
+class NotFoundError(ConsensusError):
+    """No such run, call or payload for this tenant."""
+
+
+class IdempotencyConflictError(ConsensusError):
+    """The same Idempotency-Key came with another body."""
+
+
+class StateError(ConsensusError):
+    """The run is not in a state that allows this."""
+
+
+class TrajectoryError(InputError):
+    """A trajectory file cannot be read; names file, position and field."""
+
+
+class UnavailableError(ConsensusError):
+    """A service we need (database, broker, API) does not answer; trying later can help."""
