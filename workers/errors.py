@@ -46,3 +46,19 @@ class TrajectoryError(InputError):
 
 class UnavailableError(ConsensusError):
     """A service we need (database, broker, API) does not answer; trying later can help."""
+
+
+class GovernorError(ConsensusError):
+    """No slot was granted."""
+
+
+class SlotTimeoutError(GovernorError):
+    """The wait for a slot would be longer than the caller can sit through."""
+
+    def __init__(self, message: str, *, wait_seconds: float) -> None:
+        super().__init__(message)
+        self.wait_seconds = wait_seconds
+
+
+class StoreLostError(GovernorError):
+    """The shared store does not answer; the governor falls back to this process's share."""
