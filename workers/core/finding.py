@@ -1,0 +1,87 @@
+"""What one reviewer remarks, and whether the code bears it out (PANEL §1, §2.1)."""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import IntEnum
+
+from workers.core.artefact import Files, Span, fold
+
+
+class Severity(IntEnum):
+    LOW = 1
+    MEDIUM = 2
+    HIGH = 3
+    CRITICAL = 4
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """A line of the artefact, quoted. White space is folded when it is looked up."""
+
+    path: str
+    line: int
+    quote: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One reviewer's remark. `confidence` is what the model says of itself: stored, never a gate."""
+
+    finding_id: str
+    reviewer: str
+    pass_number: int
+    claim: str
+    category: str
+    severity: Severity
+    span: Span
+    cwe: int | None = None
+    symbol: str | None = None
+    confidence: float | None = None
+    evidence: tuple[Evidence, ...] = ()
+    suggested_test: str | None = None
+    suggested_fix: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """One reviewer's valid answer. `family` is the model family that gave it."""
+
+    reviewer: str
+    model: str
+    family: str
+    findings: tuple[Finding, ...] = ()
+    summary: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Abstention:
+    """A seat that gave no usable review, and why; it leaves the denominator."""
+
+    reviewer: str
+    cause: str
+    detail: str
+
+
+def unsupported_reason(finding: Finding, files: Files) -> str | None:
+    """Why the artefact does not bear the finding out, or None if it does (PANEL §2.1).
+
+    A finding must name a file of the artefact, lines inside it, and quote only what stands there.
+    """
+    text = files.get(finding.span.path)
+    if text is None:
+        return f"there is no file {finding.span.path!r}"
+    count = len(text.splitlines())
+    if not 1 <= finding.span.start <= finding.span.end <= count:
+        return f"lines {finding.span.start}-{finding.span.end} are outside the file's {count}"
+    for item in finding.evidence:
+        quoted = files.get(item.path)
+        if quoted is None:
+            return f"evidence names {item.path!r}, which does not exist"
+        if not fold(item.quote) or fold(item.quote) not in fold(quoted):
+            return f"the quote is not found in {item.path!r}"
+    return None
