@@ -1,0 +1,238 @@
+"""The verdict: a pure function of claims, rulings and what became of each stage (PANEL §5).
+
+No model decides here. The lead may explain, order and fix; whether a claim still stands on the code that is
+signed is worked out from the numbers and from the difference between the two versions of the code."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Literal
+
+from workers.core.artefact import Files, Span, changed_spans
+from workers.core.consensus import Claim, Tally
+from workers.core.finding import Abstention, Review, Severity
+from workers.core.run import Outcome
+from workers.core.team import Policy
+
+#: From this severity on a claim that stands rejects the code.
+REJECTING_SEVERITY = Severity.MEDIUM
+#: From this severity on a claim needs a reproduction; without a gate it is at most advisory (PANEL §4).
+GATED_SEVERITY = Severity.HIGH
+
+RulingWord = Literal["fixed", "upheld", "dismissed"]
+
+
+class ClaimState(StrEnum):
+    """Where a claim ended."""
+
+    UPHELD = "upheld"
+    FIXED = "fixed"
+    DISMISSED = "dismissed"
+    ADVISORY = "advisory"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """What the lead says of a claim. `changed` are the lines of the signed code that it points at."""
+
+    claim_id: str
+    ruling: RulingWord
+    reason: str = ""
+    changed: tuple[Span, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StageFailure:
+    """A stage that ended without a result: `cause` is a closed word, `detail` a sentence."""
+
+    stage: str
+    cause: str
+    detail: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why a run is degraded: `code` is `coder_missing`, `consensus_missing`, `lead_missing` or `quorum_not_met`."""
+
+    code: str
+    cause: str
+    detail: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedClaim:
+    claim: Claim
+    state: ClaimState
+    stands: bool
+    why: str
+    ruling: RulingWord | None = None
+    ruling_reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """The receipt: who reviewed, who was missing, what was not counted and what was not tested."""
+
+    valid_reviews: int
+    panel_size: int
+    abstained: tuple[Abstention, ...]
+    unsupported_findings: int
+    ungated_claims: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """All that the verdict depends on."""
+
+    policy: Policy
+    panel_size: int
+    coder_model: str | None
+    candidate: Files
+    signed: Files | None
+    reviews: Sequence[Review]
+    abstentions: Sequence[Abstention]
+    tally: Tally
+    rulings: Sequence[Ruling] = ()
+    failures: Sequence[StageFailure] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a run concluded. `files` is the code it carries: signed by the lead, else the coder's, else empty."""
+
+    outcome: Outcome
+    reasons: tuple[Reason, ...]
+    claims: tuple[JudgedClaim, ...]
+    coverage: Coverage
+    notes: tuple[str, ...]
+    files: Files
+    signed_by_lead: bool
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain data for JSON; equal verdicts give equal data."""
+        data = dataclasses.asdict(self)
+        data["files"] = dict(sorted(self.files.items()))
+        for judged, plain in zip(self.claims, data["claims"], strict=True):
+            plain["claim"]["severity"] = judged.claim.severity.word
+        return data
+
+
+def decide(case: Case) -> Verdict:
+    """The verdict of a case. Degraded wins over rejected, rejected over accepted."""
+    reasons = degradations(case)
+    signed = case.signed if case.signed is not None else case.candidate
+    changes = changed_spans(case.candidate, signed)
+    rulings: Mapping[str, Ruling] = {ruling.claim_id: ruling for ruling in case.rulings}
+    judged = tuple(
+        judge(claim, rulings.get(claim.claim_id), changes, case.policy) for claim in case.tally.claims
+    )
+    rejecting = any(item.stands and item.claim.severity >= REJECTING_SEVERITY for item in judged)
+    outcome = Outcome.DEGRADED if reasons else Outcome.REJECTED if rejecting else Outcome.ACCEPTED
+    return Verdict(
+        outcome=outcome,
+        reasons=reasons,
+        claims=judged,
+        coverage=Coverage(
+            valid_reviews=len(case.reviews),
+            panel_size=case.panel_size,
+            abstained=tuple(sorted(case.abstentions, key=lambda item: item.reviewer)),
+            unsupported_findings=len(case.tally.unsupported),
+            ungated_claims=tuple(
+                item.claim.claim_id for item in judged if item.claim.severity >= GATED_SEVERITY
+            ),
+        ),
+        notes=_notes(case, judged),
+        files=dict(signed),
+        signed_by_lead=case.signed is not None,
+    )
+
+
+def degradations(case: Case) -> tuple[Reason, ...]:
+    """The typed reasons why this run is degraded, in stage order; empty if it is not."""
+    reasons = [
+        Reason(code=f"{failure.stage}_missing", cause=failure.cause, detail=failure.detail)
+        for failure in case.failures
+    ]
+    coder_is_there = not any(failure.stage == "coder" for failure in case.failures)
+    if coder_is_there and len(case.reviews) < case.policy.quorum.heads:
+        reasons.append(
+            Reason(
+                code="quorum_not_met",
+                cause="abstentions",
+                detail=f"{len(case.reviews)} of {case.panel_size} reviewers gave a valid review; "
+                f"the team's quorum is {case.policy.quorum.heads}",
+            )
+        )
+    return tuple(reasons)
+
+
+def reaches_quorum(claim: Claim, policy: Policy) -> bool:
+    """Enough heads, enough families and enough weight flagged the claim."""
+    return (
+        len(claim.flagged_by) >= policy.quorum.heads
+        and len(claim.families) >= policy.quorum.families
+        and claim.weighted_agreement >= policy.threshold
+    )
+
+
+def judge(claim: Claim, ruling: Ruling | None, changes: Sequence[Span], policy: Policy) -> JudgedClaim:
+    """Whether the claim stands on the signed code. The lead's word alone moves nothing: a fix counts only
+    where it points at lines that changed, and a dismissal never lifts a claim that reached the quorum."""
+
+    def judged(state: ClaimState, *, stands: bool, why: str) -> JudgedClaim:
+        return JudgedClaim(
+            claim=claim,
+            state=state,
+            stands=stands,
+            why=why,
+            ruling=ruling.ruling if ruling else None,
+            ruling_reason=ruling.reason if ruling else "",
+        )
+
+    if ruling and ruling.ruling == "fixed" and points_at_change(ruling, changes):
+        return judged(ClaimState.FIXED, stands=False, why="the lead changed the lines it points at; not tested")
+    if not reaches_quorum(claim, policy):
+        dismissed = ruling is not None and ruling.ruling == "dismissed"
+        state = ClaimState.DISMISSED if dismissed else ClaimState.ADVISORY
+        return judged(state, stands=False, why=_short_of_quorum(claim, policy))
+    if claim.severity >= GATED_SEVERITY:
+        return judged(
+            ClaimState.ADVISORY,
+            stands=False,
+            why=f"agreed, but severity {claim.severity.word} needs a test that reproduces it and none was run",
+        )
+    if ruling and ruling.ruling == "fixed":
+        why = "agreed; the fix that the lead reports changes nothing where it points"
+    elif ruling and ruling.ruling == "dismissed":
+        why = "agreed; the lead may not dismiss what the quorum upholds"
+    else:
+        why = "agreed and not fixed"
+    return judged(ClaimState.UPHELD, stands=True, why=why)
+
+
+def points_at_change(ruling: Ruling, changes: Sequence[Span]) -> bool:
+    """Whether a line that the lead points at really differs between the coder's code and the signed code."""
+    return any(pointed.overlaps(change) for pointed in ruling.changed for change in changes)
+
+
+def _short_of_quorum(claim: Claim, policy: Policy) -> str:
+    heads, families = len(claim.flagged_by), len(claim.families)
+    if heads < policy.quorum.heads or families < policy.quorum.families:
+        return (
+            f"flagged by {heads} of the {policy.quorum.heads} heads and {families} of the "
+            f"{policy.quorum.families} families that the quorum asks for"
+        )
+    return f"weighted agreement {claim.weighted_agreement} is below the threshold {policy.threshold}"
+
+
+def _notes(case: Case, judged: Sequence[JudgedClaim]) -> tuple[str, ...]:
+    notes = []
+    families = {review.family for review in case.reviews}
+    shares_model = any(review.model == case.coder_model for review in case.reviews)
+    if case.reviews and (shares_model or len(families) < 2):
+        notes.append("reduced_diversity")
+    if any(item.state is ClaimState.FIXED for item in judged):
+        notes.append("fix_unverified")
+    return tuple(notes)
