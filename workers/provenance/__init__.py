@@ -1,0 +1,1 @@
+"""The record of every run: tables, transactions, repository and the hash-chained ledger."""

@@ -1,0 +1,179 @@
+"""The ledger: what happened to a run, in order, each event hashed over the one before (DESIGN §3).
+
+Writing goes through `writer`, which locks the run's row: events of a run are numbered without gaps, and
+whatever else the transaction writes is serialised with them. That lock is also what makes "the last seat
+to end opens the next stage" exact."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, text, update
+
+from workers.core.run import RunState
+from workers.errors import NotFoundError
+from workers.provenance import payload
+from workers.provenance.digest import chain_hash
+from workers.provenance.models import events, payloads, runs
+
+#: PostgreSQL channel on which a committed event is announced; the message is the run's id.
+CHANNEL = "consensus_events"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One entry as readers see it. `payload` is None once redacted."""
+
+    run_id: str
+    seq: int
+    kind: str
+    at: dt.datetime
+    payload: Any
+    payload_digest: str
+    previous_hash: str
+    hash: str
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Writer:
+    """The locked run and the events to be written when the block ends."""
+
+    run_id: str
+    state: RunState
+    round: int
+    team_digest: str
+    input_digest: str
+    seq: int
+    head: str
+    pending: list[tuple[str, dt.datetime, Any]] = dataclasses.field(default_factory=list)
+
+    def append(self, kind: str, value: Any, *, at: dt.datetime) -> None:
+        self.pending.append((kind, at, value))
+
+
+@contextmanager
+def writer(connection: Connection, run_id: str) -> Iterator[Writer]:
+    """Lock the run and collect events; they are chained and written when the block ends well.
+
+    Raises: NotFoundError if there is no such run.
+    """
+    row = connection.execute(
+        select(
+            runs.c.state,
+            runs.c.round,
+            runs.c.team_digest,
+            runs.c.input_digest,
+            runs.c.ledger_seq,
+            runs.c.ledger_head,
+        )
+        .where(runs.c.run_id == run_id)
+        .with_for_update()
+    ).one_or_none()
+    if row is None:
+        raise NotFoundError(f"there is no run {run_id!r}")
+    held = Writer(
+        run_id=run_id,
+        state=RunState(row.state),
+        round=row.round,
+        team_digest=row.team_digest,
+        input_digest=row.input_digest,
+        seq=row.ledger_seq,
+        head=row.ledger_head,
+    )
+    yield held
+    if held.pending:
+        _flush(connection, held)
+
+
+def _flush(connection: Connection, held: Writer) -> None:
+    digests = payload.store_all(connection, [value for _, _, value in held.pending])
+    rows = []
+    seq, head = held.seq, held.head
+    for (kind, at, _), key in zip(held.pending, digests, strict=True):
+        seq += 1
+        link = chain_hash(
+            run_id=held.run_id, seq=seq, kind=kind, at=stamp(at), payload_digest=key, previous_hash=head
+        )
+        rows.append(
+            {
+                "run_id": held.run_id,
+                "seq": seq,
+                "kind": kind,
+                "at": at,
+                "payload_digest": key,
+                "previous_hash": head,
+                "hash": link,
+            }
+        )
+        head = link
+    connection.execute(insert(events), rows)
+    connection.execute(
+        update(runs).where(runs.c.run_id == held.run_id).values(ledger_seq=seq, ledger_head=head)
+    )
+    connection.execute(
+        text("SELECT pg_notify(:channel, :run)"), {"channel": CHANNEL, "run": held.run_id}
+    )
+    held.seq, held.head = seq, head
+    held.pending.clear()
+
+
+def stamp(at: dt.datetime) -> str:
+    """ISO 8601 in UTC with microseconds: what PostgreSQL gives back, so the hash can be recomputed."""
+    return at.astimezone(dt.UTC).isoformat(timespec="microseconds")
+
+
+def read(connection: Connection, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
+    """Events of a run with a number above `after`, in order."""
+    rows = connection.execute(
+        select(events, payloads.c.body)
+        .join(payloads, payloads.c.digest == events.c.payload_digest)
+        .where(events.c.run_id == run_id, events.c.seq > after)
+        .order_by(events.c.seq)
+        .limit(limit)
+    )
+    return [_event(row) for row in rows]
+
+
+def verify(entries: Sequence[Event], *, run_id: str, head: str, genesis: str) -> str | None:
+    """Why these are not the run's whole ledger, in one sentence, or None if they are.
+
+    Recomputes every hash from the event's own fields and compares the last with the run's head, so a
+    changed, missing, swapped or cut-off entry is found.
+    """
+    previous = genesis
+    for number, entry in enumerate(entries, start=1):
+        if entry.seq != number or entry.run_id != run_id:
+            return f"event {number} is missing or out of order"
+        if entry.payload is not None and payload.digest(payload.canonical(entry.payload)) != entry.payload_digest:
+            return f"the payload of event {number} was changed"
+        expected = chain_hash(
+            run_id=run_id,
+            seq=entry.seq,
+            kind=entry.kind,
+            at=stamp(entry.at),
+            payload_digest=entry.payload_digest,
+            previous_hash=previous,
+        )
+        if entry.previous_hash != previous or entry.hash != expected:
+            return f"event {number} was changed: its hash does not follow from event {number - 1}"
+        previous = entry.hash
+    if previous != head:
+        return f"the ledger was cut off after event {len(entries)}"
+    return None
+
+
+def _event(row: Row[Any]) -> Event:
+    return Event(
+        run_id=row.run_id,
+        seq=row.seq,
+        kind=row.kind,
+        at=row.at,
+        payload=None if row.body is None else payload.json.loads(row.body),
+        payload_digest=row.payload_digest,
+        previous_hash=row.previous_hash,
+        hash=row.hash,
+    )

@@ -1,0 +1,161 @@
+"""The tables. Every text a model or a user wrote lives in `payloads` under its SHA-256; the other tables hold
+ids, states, numbers and digests. `migrations/` builds them; a test holds the two together."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    DateTime,
+    Float,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Numeric,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+#: The tenant of an installation that has only one.
+DEFAULT_TENANT = "default"
+
+_TIME = DateTime(timezone=True)
+
+tenants = Table(
+    "tenants",
+    metadata,
+    Column("tenant_id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("created_at", _TIME, nullable=False, server_default=text("now()")),
+)
+
+payloads = Table(
+    "payloads",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    Column("body", LargeBinary, nullable=True),  # null once redacted: the chain holds digests only
+    Column("size_bytes", Integer, nullable=False),
+    Column("created_at", _TIME, nullable=False, server_default=text("now()")),
+    Column("redacted_at", _TIME),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("tenant_id", Text, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("batch_id", Text),
+    Column("external_id", Text),
+    Column("team", Text, nullable=False),
+    Column("team_digest", Text, ForeignKey("payloads.digest"), nullable=False),
+    Column("input_digest", Text, ForeignKey("payloads.digest"), nullable=False),
+    Column("state", Text, nullable=False),
+    Column("outcome", Text),
+    Column("round", SmallInteger, nullable=False, server_default="1"),
+    Column("priority", SmallInteger, nullable=False, server_default="0"),
+    Column("is_simulated", Boolean, nullable=False, server_default=text("false")),
+    Column("metadata", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+    Column("idempotency_key", Text),
+    Column("request_digest", Text, nullable=False),
+    Column("verdict_digest", Text, ForeignKey("payloads.digest")),
+    Column("ledger_seq", Integer, nullable=False, server_default="0"),
+    Column("ledger_head", Text, nullable=False),
+    Column("created_at", _TIME, nullable=False, server_default=text("now()")),
+    Column("started_at", _TIME),
+    Column("finished_at", _TIME),
+    UniqueConstraint("tenant_id", "idempotency_key"),
+)
+Index("ix_runs_listing", runs.c.tenant_id, runs.c.run_id.desc())
+Index("ix_runs_open", runs.c.created_at, postgresql_where=text("state IN ('queued', 'running')"))
+
+stages = Table(
+    "stages",
+    metadata,
+    Column("run_id", Text, ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True),
+    Column("round", SmallInteger, primary_key=True),
+    Column("stage", Text, primary_key=True),
+    Column("seat", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("link", SmallInteger, nullable=False, server_default="0"),  # place in the seat's model chain
+    Column("attempts", SmallInteger, nullable=False, server_default="0"),  # requests sent on that link
+    Column("deliveries", SmallInteger, nullable=False, server_default="0"),
+    Column("rescues", SmallInteger, nullable=False, server_default="0"),
+    Column("owner", Text),
+    Column("lease_expires_at", _TIME),
+    Column("not_before", _TIME),
+    Column("enqueued_at", _TIME, nullable=False, server_default=text("now()")),
+    Column("started_at", _TIME),
+    Column("finished_at", _TIME),
+    Column("cause", Text),
+    Column("detail", Text),
+    Column("result_digest", Text, ForeignKey("payloads.digest")),
+)
+Index("ix_stages_pending", stages.c.enqueued_at, postgresql_where=text("state = 'pending'"))
+Index("ix_stages_running", stages.c.lease_expires_at, postgresql_where=text("state = 'running'"))
+
+calls = Table(
+    "calls",
+    metadata,
+    Column("call_id", Text, primary_key=True),
+    Column("run_id", Text, nullable=False),
+    Column("round", SmallInteger, nullable=False),
+    Column("stage", Text, nullable=False),
+    Column("seat", Text, nullable=False),
+    Column("pass_number", SmallInteger, nullable=False, server_default="1"),
+    Column("link", SmallInteger, nullable=False),
+    Column("provider", Text, nullable=False),
+    Column("model_asked", Text, nullable=False),
+    Column("model_served", Text),
+    Column("family", Text, nullable=False),
+    Column("state", Text, nullable=False),  # sent | done | failed
+    Column("http_requests", SmallInteger, nullable=False, server_default="1"),
+    Column("request_digest", Text, ForeignKey("payloads.digest"), nullable=False),
+    Column("reply_digest", Text, ForeignKey("payloads.digest")),
+    Column("input_tokens", Integer, nullable=False, server_default="0"),
+    Column("output_tokens", Integer, nullable=False, server_default="0"),
+    Column("cached_input_tokens", Integer, nullable=False, server_default="0"),
+    Column("usage_is_estimated", Boolean, nullable=False, server_default=text("false")),
+    Column("cost_usd", Numeric(12, 6)),
+    Column("rung", SmallInteger),
+    Column("finish_reason", Text),
+    Column("error_kind", Text),
+    Column("error", Text),
+    Column("is_simulated", Boolean, nullable=False, server_default=text("false")),
+    Column("sent_at", _TIME, nullable=False, server_default=text("now()")),
+    Column("ended_at", _TIME),
+    Column("duration_seconds", Float),
+    ForeignKeyConstraint(
+        ["run_id", "round", "stage", "seat"],
+        ["stages.run_id", "stages.round", "stages.stage", "stages.seat"],
+        ondelete="CASCADE",
+    ),
+)
+Index("ix_calls_seat", calls.c.run_id, calls.c.round, calls.c.stage, calls.c.seat)
+
+events = Table(
+    "events",
+    metadata,
+    Column("run_id", Text, ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("at", _TIME, nullable=False),
+    Column("payload_digest", Text, ForeignKey("payloads.digest"), nullable=False),
+    Column("previous_hash", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+)

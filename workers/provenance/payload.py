@@ -1,0 +1,51 @@
+"""Content-addressed bodies: written once under their digest, whoever writes them again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import Connection, select
+from sqlalchemy.dialects.postgresql import insert
+
+from workers.errors import NotFoundError
+from workers.provenance.digest import canonical, digest
+from workers.provenance.models import payloads
+
+
+def store(connection: Connection, value: Any) -> str:
+    """Write a JSON value and return its digest."""
+    return store_all(connection, [value])[0]
+
+
+def store_all(connection: Connection, values: Iterable[Any]) -> list[str]:
+    """Write JSON values in one statement and return their digests, in order."""
+    bodies = [canonical(value) for value in values]
+    rows = {digest(body): body for body in bodies}
+    if rows:
+        connection.execute(
+            insert(payloads).on_conflict_do_nothing(),
+            # Sorted, so that two transactions that write the same bodies cannot lock each other out.
+            [{"digest": key, "body": rows[key], "size_bytes": len(rows[key])} for key in sorted(rows)],
+        )
+    return [digest(body) for body in bodies]
+
+
+def load(connection: Connection, key: str) -> Any:
+    """The JSON value under a digest. Raises: NotFoundError if it was never written or is redacted."""
+    return load_all(connection, [key])[key]
+
+
+def load_all(connection: Connection, keys: Iterable[str]) -> dict[str, Any]:
+    """The JSON values under some digests. Raises: NotFoundError for the first that is not there."""
+    wanted = set(keys)
+    if not wanted:
+        return {}
+    rows = connection.execute(
+        select(payloads.c.digest, payloads.c.body).where(payloads.c.digest.in_(sorted(wanted)))
+    )
+    found = {row.digest: json.loads(row.body) for row in rows if row.body is not None}
+    for key in sorted(wanted - found.keys()):
+        raise NotFoundError(f"payload {key[:12]}… is not in the database (redacted?)")
+    return found

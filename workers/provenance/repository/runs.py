@@ -1,0 +1,230 @@
+"""Queries about runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from workers.core.run import Outcome, RunState, SeatState
+from workers.errors import IdempotencyConflictError, NotFoundError
+from workers.provenance import ledger, payload
+from workers.provenance.digest import GENESIS, canonical, digest
+from workers.provenance.models import DEFAULT_TENANT, runs, stages, tenants
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun:
+    """What a client submits, checked."""
+
+    run_id: str
+    team: Mapping[str, Any]
+    spec: str
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    tests: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    external_id: str | None = None
+    priority: int = 0
+    tenant_id: str = DEFAULT_TENANT
+    idempotency_key: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run's row."""
+
+    run_id: str
+    tenant_id: str
+    external_id: str | None
+    team: str
+    team_digest: str
+    input_digest: str
+    state: RunState
+    outcome: Outcome | None
+    round: int
+    priority: int
+    is_simulated: bool
+    metadata: Mapping[str, Any]
+    verdict_digest: str | None
+    ledger_seq: int
+    ledger_head: str
+    created_at: dt.datetime
+    started_at: dt.datetime | None
+    finished_at: dt.datetime | None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in {RunState.FINISHED, RunState.CANCELLED}
+
+
+_COLUMNS = [runs.c[field.name] for field in dataclasses.fields(Run)]
+
+
+def create(connection: Connection, new: NewRun, *, at: dt.datetime) -> tuple[Run, bool]:
+    """Write a queued run and the first event of its ledger; (run, whether it is new).
+
+    The same idempotency key with the same request gives the run that is already there.
+    Raises: IdempotencyConflictError for the same key with another request.
+    """
+    connection.execute(
+        insert(tenants).values(tenant_id=new.tenant_id, name=new.tenant_id).on_conflict_do_nothing()
+    )
+    task = {"spec": new.spec, "files": dict(new.files), "tests": dict(new.tests)}
+    team_digest, input_digest = payload.store_all(connection, [dict(new.team), task])
+    asked = [dict(new.team)["name"], input_digest, new.external_id, new.priority, dict(new.metadata)]
+    request_digest = digest(canonical(asked))
+    row = connection.execute(
+        insert(runs)
+        .values(
+            run_id=new.run_id,
+            tenant_id=new.tenant_id,
+            external_id=new.external_id,
+            team=new.team["name"],
+            team_digest=team_digest,
+            input_digest=input_digest,
+            state=RunState.QUEUED,
+            priority=new.priority,
+            metadata=dict(new.metadata),
+            idempotency_key=new.idempotency_key,
+            request_digest=request_digest,
+            ledger_head=GENESIS,
+        )
+        .on_conflict_do_nothing(index_elements=["tenant_id", "idempotency_key"])
+        .returning(runs.c.run_id)
+    ).one_or_none()
+    if row is None:
+        return _same_request(connection, new, request_digest), False
+    with ledger.writer(connection, new.run_id) as log:
+        log.append(
+            "run.created",
+            {
+                "team": new.team["name"],
+                "team_digest": team_digest,
+                "input_digest": input_digest,
+                "external_id": new.external_id,
+            },
+            at=at,
+        )
+    return get(connection, new.run_id, tenant_id=new.tenant_id), True
+
+
+def _same_request(connection: Connection, new: NewRun, request_digest: str) -> Run:
+    row = connection.execute(
+        select(*_COLUMNS, runs.c.request_digest).where(
+            runs.c.tenant_id == new.tenant_id, runs.c.idempotency_key == new.idempotency_key
+        )
+    ).one()
+    if row.request_digest != request_digest:
+        raise IdempotencyConflictError(
+            f"Idempotency-Key {new.idempotency_key!r} was used for run {row.run_id} with another body; "
+            "send the same body again or use a new key"
+        )
+    return _run(row)
+
+
+def get(connection: Connection, run_id: str, *, tenant_id: str = DEFAULT_TENANT) -> Run:
+    """The run. Raises: NotFoundError."""
+    row = connection.execute(
+        select(*_COLUMNS).where(runs.c.run_id == run_id, runs.c.tenant_id == tenant_id)
+    ).one_or_none()
+    if row is None:
+        raise NotFoundError(f"there is no run {run_id!r}")
+    return _run(row)
+
+
+def page(
+    connection: Connection,
+    *,
+    tenant_id: str = DEFAULT_TENANT,
+    before: str | None = None,
+    limit: int = 50,
+    state: RunState | None = None,
+    outcome: Outcome | None = None,
+    team: str | None = None,
+) -> list[Run]:
+    """Runs, newest first, older than `before` (ids sort by time of creation)."""
+    query = select(*_COLUMNS).where(runs.c.tenant_id == tenant_id)
+    if before is not None:
+        query = query.where(runs.c.run_id < before)
+    if state is not None:
+        query = query.where(runs.c.state == state)
+    if outcome is not None:
+        query = query.where(runs.c.outcome == outcome)
+    if team is not None:
+        query = query.where(runs.c.team == team)
+    rows = connection.execute(query.order_by(runs.c.run_id.desc()).limit(limit))
+    return [_run(row) for row in rows]
+
+
+def start(connection: Connection, run_id: str) -> None:
+    connection.execute(
+        update(runs)
+        .where(runs.c.run_id == run_id, runs.c.state == RunState.QUEUED)
+        .values(state=RunState.RUNNING, started_at=func.now())
+    )
+
+
+def mark_simulated(connection: Connection, run_id: str) -> None:
+    connection.execute(
+        update(runs)
+        .where(runs.c.run_id == run_id, runs.c.is_simulated.is_(False))
+        .values(is_simulated=True)
+    )
+
+
+def finish(connection: Connection, run_id: str, *, outcome: Outcome, verdict_digest: str) -> None:
+    connection.execute(
+        update(runs)
+        .where(runs.c.run_id == run_id)
+        .values(
+            state=RunState.FINISHED,
+            outcome=outcome,
+            verdict_digest=verdict_digest,
+            finished_at=func.now(),
+        )
+    )
+
+
+def cancel(connection: Connection, run_id: str, *, tenant_id: str, at: dt.datetime) -> tuple[Run, bool]:
+    """End the run as cancelled, with every seat that is still open; (run, whether this call did it).
+
+    Work in flight learns of it from its process's heartbeat. A run that has ended stays as it ended.
+    Raises: NotFoundError.
+    """
+    get(connection, run_id, tenant_id=tenant_id)
+    with ledger.writer(connection, run_id) as log:
+        if log.state in {RunState.FINISHED, RunState.CANCELLED}:
+            return get(connection, run_id, tenant_id=tenant_id), False
+        connection.execute(
+            update(runs)
+            .where(runs.c.run_id == run_id)
+            .values(state=RunState.CANCELLED, finished_at=func.now())
+        )
+        connection.execute(
+            update(stages)
+            .where(stages.c.run_id == run_id, stages.c.state.in_([SeatState.PENDING, SeatState.RUNNING]))
+            .values(state=SeatState.CANCELLED, finished_at=func.now())
+        )
+        log.append("run.cancelled", {}, at=at)
+    return get(connection, run_id, tenant_id=tenant_id), True
+
+
+def cancelled_among(connection: Connection, run_ids: list[str]) -> set[str]:
+    """Those of the given runs that have been cancelled."""
+    if not run_ids:
+        return set()
+    rows = connection.execute(
+        select(runs.c.run_id).where(runs.c.run_id.in_(run_ids), runs.c.state == RunState.CANCELLED)
+    )
+    return {row.run_id for row in rows}
+
+
+def _run(row: Row[Any]) -> Run:
+    values = {field.name: getattr(row, field.name) for field in dataclasses.fields(Run)}
+    values["state"] = RunState(row.state)
+    values["outcome"] = None if row.outcome is None else Outcome(row.outcome)
+    return Run(**values)

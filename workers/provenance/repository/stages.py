@@ -1,0 +1,274 @@
+"""Queries about stage rows: one a seat, stage and round. A row is written once by whoever holds its lease."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, and_, exists, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from workers.core.run import RunState, Seated, SeatState, Stage
+from workers.provenance.models import runs, stages
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class SeatKey:
+    """Which seat's work: the unique key of a stage row."""
+
+    run_id: str
+    round: int
+    stage: Stage
+    seat: str
+
+    def __str__(self) -> str:
+        return f"{self.run_id}/{self.round}/{self.stage}/{self.seat}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a claimed seat had come before: its place in the chain and the requests sent on that link."""
+
+    link: int
+    attempts: int
+    deliveries: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SeatRow:
+    """A stage row as results are read."""
+
+    key: SeatKey
+    state: SeatState
+    cause: str | None
+    detail: str | None
+    result_digest: str | None
+    rescues: int
+    started_at: dt.datetime | None
+    finished_at: dt.datetime | None
+
+
+def _is(key: SeatKey) -> Any:
+    return and_(
+        stages.c.run_id == key.run_id,
+        stages.c.round == key.round,
+        stages.c.stage == key.stage,
+        stages.c.seat == key.seat,
+    )
+
+
+def open_seats(connection: Connection, keys: Sequence[SeatKey]) -> list[SeatKey]:
+    """Insert pending rows; the keys that were not there yet. Only those are to be enqueued."""
+    if not keys:
+        return []
+    rows = connection.execute(
+        insert(stages)
+        .values([{**dataclasses.asdict(key), "state": SeatState.PENDING} for key in keys])
+        .on_conflict_do_nothing()
+        .returning(stages.c.run_id, stages.c.round, stages.c.stage, stages.c.seat)
+    )
+    return sorted(_key(row) for row in rows)
+
+
+def claim(connection: Connection, key: SeatKey, *, owner: str, lease_seconds: float) -> Progress | None:
+    """Take the seat's work for `owner`, or None when it is done, cancelled, held by a live owner or unknown."""
+    row = connection.execute(
+        update(stages)
+        .where(
+            _is(key),
+            or_(
+                stages.c.state == SeatState.PENDING,
+                and_(stages.c.state == SeatState.RUNNING, stages.c.lease_expires_at < func.now()),
+            ),
+        )
+        .values(
+            state=SeatState.RUNNING,
+            owner=owner,
+            lease_expires_at=func.now() + dt.timedelta(seconds=lease_seconds),
+            not_before=None,
+            deliveries=stages.c.deliveries + 1,
+            started_at=func.coalesce(stages.c.started_at, func.now()),
+        )
+        .returning(stages.c.link, stages.c.attempts, stages.c.deliveries)
+    ).one_or_none()
+    return row and Progress(link=row.link, attempts=row.attempts, deliveries=row.deliveries)
+
+
+def settle(
+    connection: Connection,
+    key: SeatKey,
+    *,
+    owner: str,
+    state: SeatState,
+    result_digest: str | None = None,
+    cause: str | None = None,
+    detail: str | None = None,
+) -> bool:
+    """Write the seat's end. False when `owner` no longer holds it: someone else wrote, or the run was cancelled."""
+    return _changed(
+        connection,
+        update(stages)
+        .where(_is(key), stages.c.state == SeatState.RUNNING, stages.c.owner == owner)
+        .values(
+            state=state,
+            result_digest=result_digest,
+            cause=cause,
+            detail=detail,
+            finished_at=func.now(),
+            lease_expires_at=None,
+        ),
+    )
+
+
+def defer(connection: Connection, key: SeatKey, *, owner: str, wait_seconds: float) -> bool:
+    """Give the work back until later: the rescue enqueues it again then. Attempts stay counted."""
+    return _changed(
+        connection,
+        update(stages)
+        .where(_is(key), stages.c.state == SeatState.RUNNING, stages.c.owner == owner)
+        .values(
+            state=SeatState.PENDING,
+            owner=None,
+            lease_expires_at=None,
+            not_before=func.now() + dt.timedelta(seconds=wait_seconds),
+        ),
+    )
+
+
+def give_up(connection: Connection, key: SeatKey, *, state: SeatState, cause: str, detail: str) -> bool:
+    """End a seat that nobody holds (its worker died too often). False if it has ended meanwhile."""
+    return _changed(
+        connection,
+        update(stages)
+        .where(_is(key), stages.c.state.in_([SeatState.PENDING, SeatState.RUNNING]))
+        .values(state=state, cause=cause, detail=detail, finished_at=func.now(), lease_expires_at=None),
+    )
+
+
+def advance_link(connection: Connection, key: SeatKey, *, link: int) -> None:
+    """Remember that the seat moved on to another model; its requests are counted from zero."""
+    connection.execute(update(stages).where(_is(key)).values(link=link, attempts=0))
+
+
+def count_attempt(connection: Connection, key: SeatKey) -> None:
+    """One more request is about to be sent on the seat's current link."""
+    connection.execute(update(stages).where(_is(key)).values(attempts=stages.c.attempts + 1))
+
+
+def heartbeat(connection: Connection, keys: Iterable[SeatKey], *, owner: str, lease_seconds: float) -> None:
+    """Prolong the leases of the seats at work in this process."""
+    run_ids = sorted({key.run_id for key in keys})
+    if run_ids:
+        connection.execute(
+            update(stages)
+            .where(
+                stages.c.run_id.in_(run_ids), stages.c.owner == owner, stages.c.state == SeatState.RUNNING
+            )
+            .values(lease_expires_at=func.now() + dt.timedelta(seconds=lease_seconds))
+        )
+
+
+def seated(connection: Connection, run_id: str, round_: int) -> list[Seated]:
+    """The rows of one round as the next step sees them."""
+    rows = connection.execute(
+        select(stages.c.stage, stages.c.seat, stages.c.state).where(
+            stages.c.run_id == run_id, stages.c.round == round_
+        )
+    )
+    return [Seated(stage=Stage(row.stage), seat=row.seat, state=SeatState(row.state)) for row in rows]
+
+
+def rows_of(connection: Connection, run_id: str) -> list[SeatRow]:
+    """Every stage row of a run."""
+    rows = connection.execute(select(stages).where(stages.c.run_id == run_id).order_by(stages.c.round))
+    return [
+        SeatRow(
+            key=_key(row),
+            state=SeatState(row.state),
+            cause=row.cause,
+            detail=row.detail,
+            result_digest=row.result_digest,
+            rescues=row.rescues,
+            started_at=row.started_at,
+            finished_at=row.finished_at,
+        )
+        for row in rows
+    ]
+
+
+def take_overdue(
+    connection: Connection, *, pending_seconds: float, limit: int
+) -> list[tuple[SeatKey, int]]:
+    """Seats whose message or worker seems lost, put back to pending: (seat, rescues so far).
+
+    A running seat is overdue when its lease has run out; a pending one when its time has come and its
+    message was sent more than `pending_seconds` ago. Two rescues at once take different rows.
+    """
+    age = func.now() - dt.timedelta(seconds=pending_seconds)
+    due = or_(stages.c.not_before.is_(None), stages.c.not_before <= func.now())
+    overdue = or_(
+        and_(stages.c.state == SeatState.RUNNING, stages.c.lease_expires_at < func.now()),
+        and_(
+            stages.c.state == SeatState.PENDING,
+            due,
+            or_(stages.c.not_before.is_not(None), stages.c.enqueued_at < age),
+        ),
+    )
+    chosen = connection.execute(
+        select(stages.c.run_id, stages.c.round, stages.c.stage, stages.c.seat, stages.c.rescues, stages.c.state)
+        .where(overdue)
+        .order_by(stages.c.enqueued_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    ).all()
+    taken = []
+    for row in chosen:
+        lost_worker = row.state == SeatState.RUNNING
+        connection.execute(
+            update(stages)
+            .where(_is(_key(row)))
+            .values(
+                state=SeatState.PENDING,
+                owner=None,
+                lease_expires_at=None,
+                not_before=None,
+                enqueued_at=func.now(),
+                rescues=stages.c.rescues + int(lost_worker),
+            )
+        )
+        taken.append((_key(row), row.rescues + int(lost_worker)))
+    return taken
+
+
+def stalled_runs(connection: Connection, *, idle_seconds: float, limit: int) -> list[str]:
+    """Open runs without an open seat for some time: whoever should have opened the next stage died."""
+    open_seat = exists().where(
+        stages.c.run_id == runs.c.run_id, stages.c.state.in_([SeatState.PENDING, SeatState.RUNNING])
+    )
+    last_end = (
+        select(func.coalesce(func.max(stages.c.finished_at), runs.c.created_at))
+        .where(stages.c.run_id == runs.c.run_id)
+        .correlate(runs)
+        .scalar_subquery()
+    )
+    rows = connection.execute(
+        select(runs.c.run_id)
+        .where(
+            runs.c.state.in_([RunState.QUEUED, RunState.RUNNING]),
+            ~open_seat,
+            last_end < func.now() - dt.timedelta(seconds=idle_seconds),
+        )
+        .order_by(runs.c.created_at)
+        .limit(limit)
+    )
+    return [row.run_id for row in rows]
+
+
+def _changed(connection: Connection, statement: Any) -> bool:
+    return connection.execute(statement.returning(stages.c.seat)).one_or_none() is not None
+
+
+def _key(row: Any) -> SeatKey:
+    return SeatKey(run_id=row.run_id, round=row.round, stage=Stage(row.stage), seat=row.seat)

@@ -1,0 +1,116 @@
+"""The only reader of the environment. Every setting has a default; a wrong one is refused with a sentence."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import platformdirs
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from workers.errors import SettingsError
+
+_REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
+
+
+def default_home() -> Path:
+    """Where the embedded database and broker keep their data.
+
+    Root gets `/var/lib`: the PostgreSQL wheel runs its server as another user and opens every folder above
+    the data to it, which must not happen to a home directory.
+    """
+    if os.geteuid() == 0:
+        return Path("/var/lib/consensus")
+    return Path(platformdirs.user_data_dir("consensus"))
+
+
+class Settings(BaseSettings):
+    """Settings of one process, from `CONSENSUS_*` variables."""
+
+    model_config = SettingsConfigDict(env_prefix="CONSENSUS_", extra="ignore", frozen=True)
+
+    database_url: str | None = Field(default=None, description="PostgreSQL; unset: the embedded one")
+    redis_url: str | None = Field(default=None, description="Redis or Valkey; unset: the embedded one")
+    home: Path = Field(default_factory=default_home, description="data directory of the embedded servers")
+    teams: Annotated[tuple[Path, ...], NoDecode] = Field(
+        default=(), description="more folders or files with teams, separated by ':'; they win over built-in ones"
+    )
+    url: str | None = Field(default=None, description="the API that the command line talks to")
+    simulator_url: str | None = Field(default=None, description="the simulated provider, used when no key is set")
+    log_level: str = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
+    log_json: bool = Field(default=False, description="one JSON object a line instead of readable text")
+
+    llm_concurrency: int = Field(default=256, ge=1, le=2000, description="model calls in flight per worker process")
+    worker_processes: int = Field(default=1, ge=1, le=256, description="expected workers; the share when Redis is away")
+    database_pool: int = Field(default=16, ge=2, le=200, description="connections per process")
+    slot_wait_seconds: float = Field(default=20, gt=0, description="longest wait for the governor inside a worker")
+    lease_seconds: float = Field(default=30, gt=0, description="a seat's work belongs to its worker that long")
+    heartbeat_seconds: float = Field(default=3, gt=0, description="how often a worker renews and looks for cancels")
+    rescue_seconds: float = Field(default=15, gt=0, description="how often lost work is looked for")
+    pending_seconds: float = Field(default=60, gt=0, description="a message older than this counts as lost")
+    stalled_seconds: float = Field(default=20, gt=0, description="a run idle between stages this long is healed")
+    max_rescues: int = Field(default=3, ge=0, description="a seat whose worker died more often gives up")
+
+    @field_validator("teams", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return tuple(part for part in value.split(os.pathsep) if part) if isinstance(value, str) else value
+
+    @field_validator("database_url")
+    @classmethod
+    def _postgres(cls, value: str | None) -> str | None:
+        if value is None or not value.strip():
+            return None
+        for scheme in ("postgresql+psycopg://", "postgresql://", "postgres://"):
+            if value.startswith(scheme):
+                return "postgresql+psycopg://" + value.removeprefix(scheme)
+        raise ValueError("must look like postgresql+psycopg://user:password@host:5432/database")
+
+    @field_validator("redis_url")
+    @classmethod
+    def _redis(cls, value: str | None) -> str | None:
+        if value is None or not value.strip():
+            return None
+        if not value.startswith(_REDIS_SCHEMES):
+            raise ValueError("must look like redis://host:6379/0")
+        return value
+
+    @field_validator("url", "simulator_url")
+    @classmethod
+    def _http(cls, value: str | None) -> str | None:
+        if value is None or not value.strip():
+            return None
+        if not value.startswith(("http://", "https://")):
+            raise ValueError("must look like http://127.0.0.1:8000")
+        return value.rstrip("/")
+
+
+def load(**overrides: Any) -> Settings:
+    """Settings from the environment. Raises: SettingsError naming the variable and what would be right."""
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = "_".join(str(part) for part in first["loc"][:1]).upper()
+        message = first["msg"].removeprefix("Value error, ")
+        raise SettingsError(f"CONSENSUS_{name}: {message}") from None
+
+
+@lru_cache(maxsize=1)
+def settings() -> Settings:
+    """This process's settings, read once."""
+    return load()
+
+
+def environment() -> Mapping[str, str]:
+    """The environment as providers see it (keys, base URLs, models)."""
+    return dict(os.environ)
+
+
+def child_environment(changes: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a process that we start, with our changes."""
+    return {**os.environ, **changes}
