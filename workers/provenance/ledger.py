@@ -45,6 +45,7 @@ class Writer:
     run_id: str
     state: RunState
     round: int
+    priority: int
     team_digest: str
     input_digest: str
     seq: int
@@ -65,6 +66,7 @@ def writer(connection: Connection, run_id: str) -> Iterator[Writer]:
         select(
             runs.c.state,
             runs.c.round,
+            runs.c.priority,
             runs.c.team_digest,
             runs.c.input_digest,
             runs.c.ledger_seq,
@@ -79,6 +81,7 @@ def writer(connection: Connection, run_id: str) -> Iterator[Writer]:
         run_id=run_id,
         state=RunState(row.state),
         round=row.round,
+        priority=row.priority,
         team_digest=row.team_digest,
         input_digest=row.input_digest,
         seq=row.ledger_seq,

@@ -7,12 +7,12 @@ import dataclasses
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from workers.core.reply import Completion, Usage
 from workers.provenance import payload
 from workers.provenance.models import calls
-from workers.provenance.repository.stages import SeatKey, count_attempt
+from workers.provenance.repository.stages import SeatKey, count_attempt, refund_attempt
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +78,12 @@ def sent_again(connection: Connection, call_id: str, key: SeatKey) -> None:
         update(calls).where(calls.c.call_id == call_id).values(http_requests=calls.c.http_requests + 1)
     )
     count_attempt(connection, key)
+
+
+def not_sent(connection: Connection, call_id: str, key: SeatKey) -> None:
+    """The governor granted no slot: nothing was sent, so the attempt is given back."""
+    connection.execute(delete(calls).where(calls.c.call_id == call_id))
+    refund_attempt(connection, key)
 
 
 def done(connection: Connection, call_id: str, completion: Completion, *, rung: int | None) -> None:

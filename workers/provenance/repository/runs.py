@@ -136,6 +136,14 @@ def get(connection: Connection, run_id: str, *, tenant_id: str = DEFAULT_TENANT)
     return _run(row)
 
 
+def get_any_tenant(connection: Connection, run_id: str) -> Run:
+    """The run, for workers, which serve every tenant. Raises: NotFoundError."""
+    row = connection.execute(select(*_COLUMNS).where(runs.c.run_id == run_id)).one_or_none()
+    if row is None:
+        raise NotFoundError(f"there is no run {run_id!r}")
+    return _run(row)
+
+
 def page(
     connection: Connection,
     *,

@@ -157,6 +157,13 @@ def count_attempt(connection: Connection, key: SeatKey) -> None:
     connection.execute(update(stages).where(_is(key)).values(attempts=stages.c.attempts + 1))
 
 
+def refund_attempt(connection: Connection, key: SeatKey) -> None:
+    """The request was not sent after all."""
+    connection.execute(
+        update(stages).where(_is(key)).values(attempts=func.greatest(stages.c.attempts - 1, 0))
+    )
+
+
 def heartbeat(connection: Connection, keys: Iterable[SeatKey], *, owner: str, lease_seconds: float) -> None:
     """Prolong the leases of the seats at work in this process."""
     run_ids = sorted({key.run_id for key in keys})

@@ -1,0 +1,108 @@
+"""Consensus: code clusters and counts; a model may propose merges and better words, which code then verifies."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from workers.core.answers import ConsensusAnswer, to_proposals
+from workers.core.artefact import Span
+from workers.core.consensus import Claim, Tally, Unsupported, tally
+from workers.core.finding import Review, Severity
+from workers.core.run import Stage
+from workers.stages.ask import ask, provenance_of
+from workers.stages.panel import review_of
+from workers.stages.seat import Work
+
+
+def count_panel(work: Work) -> tuple[str, dict[str, Any]]:
+    """The tally of the panel. With no valid review there is nothing to ask a model about."""
+    reviews = reviews_of(work.results)
+    files = work.results[Stage.CODER, "coder"]["files"]
+    counted = tally(reviews, files)
+    if not reviews:
+        return "consensus.counted", {"seat": work.key.seat, "simulated": False, **tally_data(counted)}
+    answered = ask(
+        work.context,
+        work.key,
+        work.place,
+        work.progress,
+        answer_type=ConsensusAnswer,
+        retries=work.team.policy.retries,
+        render_user=lambda: work.context.render(
+            "material.md",
+            spec=work.material.spec,
+            files={},
+            tests={},
+            claims=claim_lines(counted.claims) or "(none: the reviewers found nothing that the code bears out)",
+            reviews="",
+        ),
+    )
+    counted = tally(reviews, files, proposals=to_proposals(answered.answer))
+    return "consensus.counted", {
+        "seat": work.key.seat,
+        "summary": answered.answer.summary,
+        **tally_data(counted),
+        **provenance_of(answered),
+    }
+
+
+def reviews_of(results: Mapping[tuple[Stage, str], Any]) -> list[Review]:
+    """The panel's valid reviews."""
+    return [review_of(result) for (stage, _), result in sorted(results.items()) if stage is Stage.PANEL]
+
+
+def claim_lines(claims: Iterable[Claim]) -> str:
+    """Claims as models read them: one JSON object a line."""
+    return "\n".join(
+        json.dumps(
+            {
+                "id": claim.claim_id,
+                "claim": claim.text,
+                "severity": claim.severity.word,
+                "path": claim.span.path,
+                "lines": [claim.span.start, claim.span.end],
+                "flagged_by": list(claim.flagged_by),
+                "agreement": claim.agreement,
+                "weighted_agreement": claim.weighted_agreement,
+            },
+            ensure_ascii=False,
+        )
+        for claim in claims
+    )
+
+
+def tally_data(counted: Tally) -> dict[str, Any]:
+    """A tally as plain data."""
+    return {
+        "claims": [
+            {**dataclasses.asdict(claim), "severity": claim.severity.word} for claim in counted.claims
+        ],
+        "unsupported": [dataclasses.asdict(item) for item in counted.unsupported],
+        "reviewers": list(counted.reviewers),
+        "weights": dict(counted.weights),
+    }
+
+
+def tally_of(result: Mapping[str, Any]) -> Tally:
+    """The tally back from the stage's result."""
+    return Tally(
+        claims=tuple(
+            Claim(
+                **{
+                    **item,
+                    "severity": Severity[item["severity"].upper()],
+                    "span": Span(**item["span"]),
+                    "finding_ids": tuple(item["finding_ids"]),
+                    "flagged_by": tuple(item["flagged_by"]),
+                    "families": tuple(item["families"]),
+                }
+            )
+            for item in result["claims"]
+        ),
+        unsupported=tuple(Unsupported(**item) for item in result["unsupported"]),
+        reviewers=tuple(result["reviewers"]),
+        weights=result["weights"],
+    )

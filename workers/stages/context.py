@@ -1,0 +1,119 @@
+"""What a stage is given, and what it gives back. Stages know neither Celery nor settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from workers.core.model_family import model_family
+from workers.core.reply import Completion, CompletionRequest
+from workers.core.run import Stage
+from workers.core.team import Seat
+from workers.errors import ConsensusError
+from workers.provenance.repository.stages import SeatKey
+from workers.provenance.session import Database
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One model of a seat's chain, on a provider that is on."""
+
+    provider: str
+    model: str
+
+    @property
+    def family(self) -> str:
+        return model_family(self.provider, self.model)
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.model}"
+
+
+class Models(Protocol):
+    """The way to the models: governor, transport and cancellation behind one call."""
+
+    def chain(self, seat: Seat, index: int) -> Sequence[Link]:
+        """The seat's usable links, never empty. Raises: SettingsError if no provider is on at all."""
+        ...
+
+    def complete(
+        self,
+        link: Link,
+        request: CompletionRequest,
+        *,
+        run_id: str,
+        limit: int,
+        used: int,
+        sent_again: Callable[[], None],
+    ) -> Completion:
+        """Ask once and wait. The link may send `limit` requests in all, `used` of which are spent (the one
+        about to be sent not among them); `sent_again` is called before each request after the first.
+
+        Raises: ProviderError, SlotTimeoutError, RunCancelledError.
+        """
+        ...
+
+
+class RunCancelledError(ConsensusError):
+    """The run was cancelled while its model was being asked."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """Everything a stage may touch."""
+
+    database: Database
+    models: Models
+    owner: str
+    lease_seconds: float
+    now: Callable[[], dt.datetime]
+    new_id: Callable[[str], str]
+    sleep: Callable[[float], None]
+    render: Callable[..., str]
+    at_work: AtWork
+
+
+class AtWork(Protocol):
+    """The seats at work in this process, whose leases the heartbeat prolongs."""
+
+    def add(self, key: SeatKey) -> None: ...
+
+    def discard(self, key: SeatKey) -> None: ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Enqueue:
+    """Seats of one stage that were opened and now need a message each."""
+
+    run_id: str
+    round: int
+    stage: Stage
+    seats: tuple[str, ...]
+    priority: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Close:
+    """Every stage has ended: the run can be finished."""
+
+    run_id: str
+    priority: int
+
+
+#: What a stage asks its shell to send; None when somebody else will, or nothing is left to do.
+Next = Enqueue | Close | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Material:
+    """What was submitted."""
+
+    spec: str
+    files: Mapping[str, str]
+    tests: Mapping[str, str]
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Material:
+        return cls(spec=value["spec"], files=value["files"], tests=value["tests"])

@@ -1,0 +1,75 @@
+"""The end of a run: gather what every stage left, decide, and close. No model is asked here."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from workers.core.artefact import Span
+from workers.core.consensus import tally
+from workers.core.finding import Abstention
+from workers.core.run import Finish, RunState, SeatState, Stage, next_step
+from workers.core.team import Team
+from workers.core.verdict import Case, Ruling, StageFailure, Verdict, decide
+from workers.provenance import ledger, payload
+from workers.provenance.repository import runs, stages
+from workers.provenance.repository.stages import SeatRow
+from workers.stages.consensus import reviews_of, tally_of
+from workers.stages.context import Context
+
+
+def finish_run(context: Context, run_id: str) -> Verdict | None:
+    """Close a run whose stages have all ended; None if it has ended already or is not there yet."""
+    with context.database.begin() as connection, ledger.writer(connection, run_id) as entries:
+        if entries.state in {RunState.FINISHED, RunState.CANCELLED}:
+            return None
+        if not isinstance(next_step(stages.seated(connection, run_id, entries.round)), Finish):
+            return None
+        rows = [row for row in stages.rows_of(connection, run_id) if row.key.round == entries.round]
+        team = Team.model_validate(payload.load(connection, entries.team_digest))
+        wanted = [row.result_digest for row in rows if row.result_digest is not None]
+        case = case_of(team, rows, payload.load_all(connection, wanted))
+        verdict = decide(case)
+        data = verdict.as_data()
+        runs.finish(
+            connection, run_id, outcome=verdict.outcome, verdict_digest=payload.store(connection, data)
+        )
+        entries.append("run.finished", data, at=context.now())
+        return verdict
+
+
+def case_of(team: Team, rows: list[SeatRow], values: dict[str, Any]) -> Case:
+    """The verdict's input from a run's rows and results."""
+    results: dict[tuple[Stage, str], Any] = {
+        (row.key.stage, row.key.seat): values[row.result_digest]
+        for row in rows
+        if row.result_digest is not None
+    }
+    reviews = reviews_of(results)
+    candidate = results.get((Stage.CODER, "coder"))
+    files = candidate["files"] if candidate else {}
+    counted = results.get((Stage.CONSENSUS, "consensus"))
+    signed = results.get((Stage.LEAD, "lead"))
+    return Case(
+        policy=team.policy,
+        panel_size=len(team.reviewers),
+        coder_model=f"{candidate['provider']}/{candidate['model']}" if candidate else None,
+        candidate=files,
+        signed=signed["files"] if signed else None,
+        reviews=reviews,
+        abstentions=tuple(
+            Abstention(reviewer=row.key.seat, cause=row.cause or "unknown", detail=row.detail or "")
+            for row in rows
+            if row.state is SeatState.ABSTAINED
+        ),
+        tally=tally_of(counted) if counted else tally(reviews, files),
+        rulings=tuple(
+            Ruling(**{**item, "changed": tuple(Span(**span) for span in item["changed"])})
+            for item in (signed["rulings"] if signed else ())
+        ),
+        failures=tuple(
+            StageFailure(stage=row.key.stage, cause=row.cause or "unknown", detail=row.detail or "")
+            for row in sorted(rows, key=lambda row: list(Stage).index(row.key.stage))
+            if row.state is SeatState.FAILED
+        ),
+    )

@@ -1,0 +1,65 @@
+"""The lead fixes what it can and signs the final code."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from workers.core.answers import LeadAnswer, to_rulings
+from workers.core.run import Stage
+from workers.stages.ask import ask, provenance_of
+from workers.stages.consensus import claim_lines, reviews_of, tally_of
+from workers.stages.seat import Work
+
+
+def sign(work: Work) -> tuple[str, dict[str, Any]]:
+    """Final files and a ruling a claim. With consensus dead the lead arbitrates on the raw reviews."""
+    candidate = work.results[Stage.CODER, "coder"]
+    counted = work.results.get((Stage.CONSENSUS, "consensus"))
+    answered = ask(
+        work.context,
+        work.key,
+        work.place,
+        work.progress,
+        answer_type=LeadAnswer,
+        retries=work.team.policy.retries,
+        always_escalates=True,
+        render_user=lambda: work.context.render(
+            "material.md",
+            spec=work.material.spec,
+            files=candidate["files"],
+            tests=work.material.tests,
+            claims=claim_lines(tally_of(counted).claims) if counted else "",
+            reviews="" if counted else _review_lines(work),
+        ),
+    )
+    return "lead.signed", {
+        "seat": work.key.seat,
+        "files": answered.answer.files,
+        "rulings": [dataclasses.asdict(ruling) for ruling in to_rulings(answered.answer)],
+        "summary": answered.answer.summary,
+        **provenance_of(answered),
+    }
+
+
+def _review_lines(work: Work) -> str:
+    """The raw reviews, one JSON object a line."""
+    return "\n".join(
+        json.dumps(
+            {
+                "reviewer": review.reviewer,
+                "findings": [
+                    {
+                        "claim": finding.claim,
+                        "severity": finding.severity.word,
+                        "path": finding.span.path,
+                        "lines": [finding.span.start, finding.span.end],
+                    }
+                    for finding in review.findings
+                ],
+            },
+            ensure_ascii=False,
+        )
+        for review in reviews_of(work.results)
+    )

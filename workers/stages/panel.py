@@ -1,0 +1,72 @@
+"""One reviewer looks at the candidate. It never raises for a model's sake: a dead reviewer abstains."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from workers.core.answers import ReviewAnswer, to_review
+from workers.core.artefact import numbered
+from workers.core.finding import Finding, Review, Severity
+from workers.core.artefact import Span
+from workers.core.finding import Evidence
+from workers.core.run import Stage
+from workers.stages.ask import ask, provenance_of
+from workers.stages.seat import Work
+
+
+def review_candidate(work: Work) -> tuple[str, dict[str, Any]]:
+    """This seat's findings about the candidate."""
+    candidate = work.results[Stage.CODER, "coder"]
+    answered = ask(
+        work.context,
+        work.key,
+        work.place,
+        work.progress,
+        answer_type=ReviewAnswer,
+        retries=work.team.policy.retries,
+        render_user=lambda: work.context.render(
+            "material.md",
+            spec=work.material.spec,
+            files={path: numbered(text) for path, text in candidate["files"].items()},
+            tests=work.material.tests,
+            claims="",
+            reviews="",
+        ),
+    )
+    review = to_review(
+        answered.answer, reviewer=work.key.seat, model=str(answered.link), family=answered.link.family
+    )
+    return "review.arrived", {
+        "seat": work.key.seat,
+        "findings": [finding_data(finding) for finding in review.findings],
+        "summary": review.summary,
+        **provenance_of(answered),
+    }
+
+
+def finding_data(finding: Finding) -> dict[str, Any]:
+    """A finding as plain data."""
+    return {**dataclasses.asdict(finding), "severity": finding.severity.word}
+
+
+def review_of(result: dict[str, Any]) -> Review:
+    """The review back from a stage's result."""
+    return Review(
+        reviewer=result["seat"],
+        model=f"{result['provider']}/{result['model']}",
+        family=result["family"],
+        findings=tuple(_finding(item) for item in result["findings"]),
+        summary=result["summary"],
+    )
+
+
+def _finding(item: dict[str, Any]) -> Finding:
+    return Finding(
+        **{
+            **item,
+            "severity": Severity[item["severity"].upper()],
+            "span": Span(**item["span"]),
+            "evidence": tuple(Evidence(**evidence) for evidence in item["evidence"]),
+        }
+    )

@@ -1,0 +1,199 @@
+"""The life of one seat's work, whatever the stage: claim, work, settle, and open what comes next.
+
+A stage that is delivered twice writes once: the claim refuses a row that is done or held by a live owner, and
+settling refuses an owner who lost it. The last seat of a stage to settle opens the next one in the same
+transaction, under the run's lock, so exactly one worker does it and a crash leaves nothing half done."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+from sqlalchemy import Connection
+
+from workers.core.run import GIVE_UP, Finish, Open, RunState, SeatState, Stage, Wait, next_step
+from workers.core.team import SeatAt, Team
+from workers.errors import ConsensusError, SlotTimeoutError, UnavailableError
+from workers.provenance import ledger, payload
+from workers.provenance.repository import runs, stages
+from workers.provenance.repository.stages import Progress, SeatKey
+from workers.stages.ask import SeatFailedError
+from workers.stages.context import Close, Context, Enqueue, Material, Next, RunCancelledError
+
+log = structlog.get_logger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One claimed seat with all it needs to read."""
+
+    context: Context
+    key: SeatKey
+    place: SeatAt
+    progress: Progress
+    team: Team
+    material: Material
+    #: Results of the run's terminal seats so far, by (stage, seat); failed and abstained seats have none.
+    results: Mapping[tuple[Stage, str], Any]
+    #: (stage, seat, cause, detail) of the seats that gave up.
+    given_up: tuple[tuple[Stage, str, str, str], ...]
+
+
+#: A stage's own work: returns the kind of the ledger's event and the result, which is also its payload.
+Do = Callable[[Work], tuple[str, dict[str, Any]]]
+
+
+def run_seat(context: Context, key: SeatKey, do: Do) -> Next:
+    """Do a seat's work once and say what to enqueue. Never raises for what a model or provider did.
+
+    Raises: UnavailableError when the database is away; the seat's lease then runs out and it is rescued.
+    """
+    work = _claim(context, key)
+    if work is None:
+        return None
+    bound = log.bind(run=key.run_id, stage=key.stage.value, seat=key.seat)
+    context.at_work.add(key)
+    try:
+        kind, result = do(work)
+    except RunCancelledError:
+        bound.info("seat.cancelled")
+        return None
+    except SlotTimeoutError as error:
+        bound.info("seat.deferred", wait_seconds=round(error.wait_seconds, 1))
+        with context.database.begin() as connection:
+            stages.defer(connection, key, owner=context.owner, wait_seconds=error.wait_seconds)
+        return None
+    except SeatFailedError as error:
+        bound.warning("seat.gave_up", cause=error.cause, detail=error.detail)
+        return _give_up(context, key, cause=error.cause, detail=error.detail)
+    except UnavailableError:
+        raise
+    except Exception as error:
+        # Our own fault must not leave the run waiting: it ends degraded, and the log has the traceback.
+        bound.exception("seat.broke")
+        detail = str(error) if isinstance(error, ConsensusError) else type(error).__name__
+        return _give_up(context, key, cause="internal_error", detail=detail)
+    finally:
+        context.at_work.discard(key)
+    bound.info("seat.done")
+    return _settle(context, key, kind, result)
+
+
+def advance(context: Context, run_id: str) -> Next:
+    """Open whatever the run needs next, if every seat of its stage has ended; otherwise nothing.
+
+    The chord's body, the rescue and a new run's first message all come here; once, twice or late is all one.
+    """
+    with context.database.begin() as connection, ledger.writer(connection, run_id) as entries:
+        return open_next(context, connection, entries)
+
+
+def open_next(context: Context, connection: Connection, entries: ledger.Writer) -> Next:
+    """`advance` inside the caller's transaction and lock."""
+    if entries.state in {RunState.FINISHED, RunState.CANCELLED}:
+        return None
+    team = Team.model_validate(payload.load(connection, entries.team_digest))
+    step = next_step(stages.seated(connection, entries.run_id, entries.round))
+    if isinstance(step, Wait):
+        return None
+    if isinstance(step, Finish):
+        return Close(run_id=entries.run_id, priority=entries.priority)
+    return _open(context, connection, entries, step, team)
+
+
+def _open(
+    context: Context,
+    connection: Connection,
+    entries: ledger.Writer,
+    step: Open,
+    team: Team,
+) -> Next:
+    if entries.state is RunState.QUEUED:
+        runs.start(connection, entries.run_id)
+        entries.append("run.started", {"team": team.name}, at=context.now())
+    opened = stages.open_seats(
+        connection,
+        [
+            SeatKey(run_id=entries.run_id, round=entries.round, stage=step.stage, seat=seat)
+            for seat in team.seat_names(step.stage)
+        ],
+    )
+    seats = tuple(key.seat for key in opened)
+    entries.append("stage.opened", {"stage": step.stage, "seats": list(seats)}, at=context.now())
+    return Enqueue(
+        run_id=entries.run_id,
+        round=entries.round,
+        stage=step.stage,
+        seats=seats,
+        priority=entries.priority,
+
+    )
+
+
+def _claim(context: Context, key: SeatKey) -> Work | None:
+    with context.database.begin() as connection:
+        progress = stages.claim(connection, key, owner=context.owner, lease_seconds=context.lease_seconds)
+        if progress is None:
+            return None
+        run = runs.get_any_tenant(connection, key.run_id)
+        rows = [
+            row
+            for row in stages.rows_of(connection, key.run_id)
+            if row.key.round == key.round and row.key != key
+        ]
+        wanted = [run.team_digest, run.input_digest]
+        wanted += [row.result_digest for row in rows if row.result_digest is not None]
+        values = payload.load_all(connection, wanted)
+    team = Team.model_validate(values[run.team_digest])
+    return Work(
+        context=context,
+        key=key,
+        place=team.place(key.stage, key.seat),
+        progress=progress,
+        team=team,
+        material=Material.of(values[run.input_digest]),
+        results={
+            (row.key.stage, row.key.seat): values[row.result_digest]
+            for row in rows
+            if row.result_digest is not None
+        },
+        given_up=tuple(
+            (row.key.stage, row.key.seat, row.cause or "unknown", row.detail or "")
+            for row in rows
+            if row.state in {SeatState.ABSTAINED, SeatState.FAILED}
+        ),
+    )
+
+
+def _settle(context: Context, key: SeatKey, kind: str, result: dict[str, Any]) -> Next:
+    with context.database.begin() as connection, ledger.writer(connection, key.run_id) as entries:
+        is_ours = stages.settle(
+            connection,
+            key,
+            owner=context.owner,
+            state=SeatState.DONE,
+            result_digest=payload.store(connection, result),
+        )
+        if not is_ours:
+            return None
+        entries.append(kind, result, at=context.now())
+        return open_next(context, connection, entries)
+
+
+def _give_up(context: Context, key: SeatKey, *, cause: str, detail: str) -> Next:
+    with context.database.begin() as connection, ledger.writer(connection, key.run_id) as entries:
+        is_ours = stages.settle(
+            connection, key, owner=context.owner, state=GIVE_UP[key.stage], cause=cause, detail=detail
+        )
+        if not is_ours:
+            return None
+        record_give_up(context, entries, key, cause=cause, detail=detail)
+        return open_next(context, connection, entries)
+
+
+def record_give_up(context: Context, entries: ledger.Writer, key: SeatKey, *, cause: str, detail: str) -> None:
+    """The ledger's event of a seat that gave up: a reviewer abstains, another stage fails."""
+    kind = "review.abstained" if key.stage is Stage.PANEL else f"{key.stage}.failed"
+    entries.append(kind, {"seat": key.seat, "cause": cause, "detail": detail}, at=context.now())
