@@ -92,7 +92,30 @@ class Wait:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finish:
-    """Every stage has ended: compute the verdict and close the run."""
+    """Every stage has ended: the verdict can be computed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Enqueue:
+    """Seats of one stage that were opened and now need a message each."""
+
+    run_id: str
+    round: int
+    stage: Stage
+    seats: tuple[str, ...]
+    priority: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Close:
+    """Every stage has ended: the run can be finished."""
+
+    run_id: str
+    priority: int
+
+
+#: What a stage asks its Celery task to send; None when somebody else will, or nothing is left to do.
+Next = Enqueue | Close | None
 
 
 def next_step(rows: Sequence[Seated]) -> Open | Wait | Finish:

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from workers.core.model_family import model_family
 from workers.core.reply import Completion, CompletionRequest
-from workers.core.run import Stage
 from workers.core.team import Seat
 from workers.errors import ConsensusError
 from workers.provenance.repository.stages import SeatKey
@@ -81,29 +80,6 @@ class AtWork(Protocol):
     def add(self, key: SeatKey) -> None: ...
 
     def discard(self, key: SeatKey) -> None: ...
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Enqueue:
-    """Seats of one stage that were opened and now need a message each."""
-
-    run_id: str
-    round: int
-    stage: Stage
-    seats: tuple[str, ...]
-    priority: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Close:
-    """Every stage has ended: the run can be finished."""
-
-    run_id: str
-    priority: int
-
-
-#: What a stage asks its shell to send; None when somebody else will, or nothing is left to do.
-Next = Enqueue | Close | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

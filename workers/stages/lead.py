@@ -36,7 +36,8 @@ def sign(work: Work) -> tuple[str, dict[str, Any]]:
     )
     return "lead.signed", {
         "seat": work.key.seat,
-        "files": answered.answer.files,
+        # A file that the lead left out stays as it was; dropping one silently is not a fix.
+        "files": {**candidate["files"], **answered.answer.files},
         "rulings": [dataclasses.asdict(ruling) for ruling in to_rulings(answered.answer)],
         "summary": answered.answer.summary,
         **provenance_of(answered),

@@ -13,14 +13,26 @@ from typing import Any
 import structlog
 from sqlalchemy import Connection
 
-from workers.core.run import GIVE_UP, Finish, Open, RunState, SeatState, Stage, Wait, next_step
+from workers.core.run import (
+    GIVE_UP,
+    Close,
+    Enqueue,
+    Finish,
+    Next,
+    Open,
+    RunState,
+    SeatState,
+    Stage,
+    Wait,
+    next_step,
+)
 from workers.core.team import SeatAt, Team
 from workers.errors import ConsensusError, SlotTimeoutError, UnavailableError
 from workers.provenance import ledger, payload
 from workers.provenance.repository import runs, stages
 from workers.provenance.repository.stages import Progress, SeatKey
 from workers.stages.ask import SeatFailedError
-from workers.stages.context import Close, Context, Enqueue, Material, Next, RunCancelledError
+from workers.stages.context import Context, Material, RunCancelledError
 
 log = structlog.get_logger(__name__)
 

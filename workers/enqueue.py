@@ -1,0 +1,69 @@
+"""Hands work to the broker, always after the rows are committed, by task name and ids only."""
+
+from __future__ import annotations
+
+import structlog
+from celery import Celery, Signature, chord
+from kombu.exceptions import OperationalError
+
+from workers.core.run import Close, Enqueue, Next, Stage
+from workers.queues import TaskName, message_priority, queue_of
+
+log = structlog.get_logger(__name__)
+
+_TASK_OF = {
+    Stage.CODER: TaskName.CODER,
+    Stage.PANEL: TaskName.REVIEW,
+    Stage.CONSENSUS: TaskName.CONSENSUS,
+    Stage.LEAD: TaskName.LEAD,
+}
+
+
+def submit_run(app: Celery, run_id: str) -> None:
+    """Set a new run going: its first `advance` opens the coder's seat."""
+    _send(_signature(app, TaskName.ADVANCE, run_id))
+
+
+def send(app: Celery, following: Next) -> None:
+    """Send what a stage left to do.
+
+    The panel goes out as a chord whose body is `advance`. Correctness does not hang on that body, which can run
+    twice or never when a worker dies (`reference/celery.md` §3.2): the last reviewer to settle advances the run
+    too, and both find the same rows.
+    """
+    if isinstance(following, Close):
+        _send(_signature(app, TaskName.FINISH, following.run_id))
+    elif isinstance(following, Enqueue) and following.seats:
+        task = _TASK_OF[following.stage]
+        seats = [_signature(app, task, following.run_id, following.round, seat) for seat in following.seats]
+        if following.stage is Stage.PANEL:
+            _send(chord(seats, _signature(app, TaskName.ADVANCE, following.run_id), app=app))
+        else:
+            for signature in seats:
+                _send(signature)
+
+
+def send_seat(app: Celery, run_id: str, round_: int, stage: Stage, seat: str) -> None:
+    """Send one seat's message again (the rescue)."""
+    _send(_signature(app, _TASK_OF[stage], run_id, round_, seat))
+
+
+def _signature(app: Celery, task: TaskName, *arguments: str | int) -> Signature:
+    return app.signature(
+        task.value,
+        args=arguments,
+        immutable=True,
+        options={
+            "queue": queue_of(task).value,
+            "priority": message_priority(task),
+            "ignore_result": True,
+        },
+    )
+
+
+def _send(message: Signature | chord) -> None:
+    """A broker that is away loses nothing: the row is committed, and the rescue sends the message again."""
+    try:
+        message.apply_async()
+    except (OperationalError, OSError) as error:
+        log.warning("broker.away", error=str(error))

@@ -1,0 +1,58 @@
+"""Finds what a lost worker, message or broker left behind and sets it going again (DESIGN §3)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import structlog
+
+from workers.core.run import GIVE_UP, Next
+from workers.provenance import ledger
+from workers.provenance.repository import stages
+from workers.provenance.repository.stages import SeatKey
+from workers.stages.context import Context
+from workers.stages.seat import advance, open_next, record_give_up
+
+log = structlog.get_logger(__name__)
+
+#: At most this many of each kind in one sweep, so that a big outage heals in steps.
+SWEEP_LIMIT = 200
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Rescued:
+    """What a sweep wants sent: seats whose message is due again, and steps that nobody took."""
+
+    seats: tuple[SeatKey, ...]
+    following: tuple[Next, ...]
+
+
+def rescue(
+    context: Context, *, pending_seconds: float, stalled_seconds: float, max_rescues: int
+) -> Rescued:
+    """One sweep. Seats whose workers died more than `max_rescues` times give up instead: a poison run ends."""
+    with context.database.begin() as connection:
+        overdue = stages.take_overdue(connection, pending_seconds=pending_seconds, limit=SWEEP_LIMIT)
+    seats = []
+    following: list[Next] = []
+    for key, rescues in overdue:
+        if rescues > max_rescues:
+            following.append(_abandon(context, key, rescues))
+        else:
+            log.warning("seat.rescued", run=key.run_id, stage=key.stage.value, seat=key.seat, rescues=rescues)
+            seats.append(key)
+    with context.database.begin() as connection:
+        stalled = stages.stalled_runs(connection, idle_seconds=stalled_seconds, limit=SWEEP_LIMIT)
+    following += [advance(context, run_id) for run_id in stalled]
+    return Rescued(seats=tuple(seats), following=tuple(step for step in following if step is not None))
+
+
+def _abandon(context: Context, key: SeatKey, rescues: int) -> Next:
+    detail = f"the worker was lost {rescues} times while working on this seat"
+    with context.database.begin() as connection, ledger.writer(connection, key.run_id) as entries:
+        if not stages.give_up(
+            connection, key, state=GIVE_UP[key.stage], cause="lost_worker", detail=detail
+        ):
+            return None
+        record_give_up(context, entries, key, cause="lost_worker", detail=detail)
+        return open_next(context, connection, entries)
