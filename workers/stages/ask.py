@@ -21,7 +21,8 @@ from workers.errors import ConsensusError, SettingsError, SlotTimeoutError
 from workers.provenance.repository import calls, runs, stages
 from workers.provenance.repository.stages import Progress, SeatKey
 from workers.providers.base import EmptyReplyError, ProviderError
-from workers.stages.context import Context, Link
+from workers.providers.chain import Link
+from workers.stages.context import Context
 
 #: `max_tokens` doubles with every re-ask, up to this many times the seat's own.
 MAX_TOKENS_GROWTH = 4

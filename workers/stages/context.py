@@ -7,27 +7,12 @@ import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from workers.core.model_family import model_family
 from workers.core.reply import Completion, CompletionRequest
 from workers.core.team import Seat
 from workers.errors import ConsensusError
 from workers.provenance.repository.stages import SeatKey
 from workers.provenance.session import Database
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """One model of a seat's chain, on a provider that is on."""
-
-    provider: str
-    model: str
-
-    @property
-    def family(self) -> str:
-        return model_family(self.provider, self.model)
-
-    def __str__(self) -> str:
-        return f"{self.provider}/{self.model}"
+from workers.providers.chain import Link
 
 
 class Models(Protocol):
