@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import structlog
 from celery import Celery, Signature, chord
-from kombu.exceptions import OperationalError
+from kombu.exceptions import ChannelError, OperationalError
 
 from workers.core.run import Close, Enqueue, Next, Stage
-from workers.queues import TaskName, message_priority, queue_of
+from workers.queues import Queue, TaskName, message_priority, queue_of
 
 log = structlog.get_logger(__name__)
 
@@ -46,6 +46,26 @@ def send(app: Celery, following: Next) -> None:
 def send_seat(app: Celery, run_id: str, round_: int, stage: Stage, seat: str) -> None:
     """Send one seat's message again (the rescue)."""
     _send(_signature(app, _TASK_OF[stage], run_id, round_, seat))
+
+
+def broker_problem(app: Celery) -> str | None:
+    """Why the broker cannot be used, in a sentence, or None."""
+    try:
+        with app.connection_for_write(connect_timeout=2) as connection:
+            connection.ensure_connection(max_retries=1, interval_start=0, timeout=2)
+    except (OperationalError, OSError) as error:
+        return f"the broker does not answer: {error}"
+    return None
+
+
+def queued_messages(app: Celery, queue: Queue) -> int:
+    """Messages that wait in a queue, over all priorities."""
+    with app.connection_for_read() as connection:
+        try:
+            return int(connection.default_channel.queue_declare(queue.value, passive=True).message_count)
+        except ChannelError:
+            # A drained queue does not exist in Redis.
+            return 0
 
 
 def _signature(app: Celery, task: TaskName, *arguments: str | int) -> Signature:

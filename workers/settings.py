@@ -37,22 +37,37 @@ class Settings(BaseSettings):
     redis_url: str | None = Field(default=None, description="Redis or Valkey; unset: the embedded one")
     home: Path = Field(default_factory=default_home, description="data directory of the embedded servers")
     teams: Annotated[tuple[Path, ...], NoDecode] = Field(
-        default=(), description="more folders or files with teams, separated by ':'; they win over built-in ones"
+        default=(),
+        description="more folders or files with teams, separated by ':'; they win over built-in ones",
     )
     url: str | None = Field(default=None, description="the API that the command line talks to")
-    simulator_url: str | None = Field(default=None, description="the simulated provider, used when no key is set")
+    simulator_url: str | None = Field(
+        default=None, description="the simulated provider, used when no key is set"
+    )
     log_level: str = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
     log_json: bool = Field(default=False, description="one JSON object a line instead of readable text")
 
-    llm_concurrency: int = Field(default=256, ge=1, le=2000, description="model calls in flight per worker process")
-    worker_processes: int = Field(default=1, ge=1, le=256, description="expected workers; the share when Redis is away")
+    llm_concurrency: int = Field(
+        default=256, ge=1, le=2000, description="model calls in flight per worker process"
+    )
+    worker_processes: int = Field(
+        default=1, ge=1, le=256, description="expected workers; the share when Redis is away"
+    )
     database_pool: int = Field(default=16, ge=2, le=200, description="connections per process")
-    slot_wait_seconds: float = Field(default=20, gt=0, description="longest wait for the governor inside a worker")
-    lease_seconds: float = Field(default=30, gt=0, description="a seat's work belongs to its worker that long")
-    heartbeat_seconds: float = Field(default=3, gt=0, description="how often a worker renews and looks for cancels")
+    slot_wait_seconds: float = Field(
+        default=20, gt=0, description="longest wait for the governor inside a worker"
+    )
+    lease_seconds: float = Field(
+        default=30, gt=0, description="a seat's work belongs to its worker that long"
+    )
+    heartbeat_seconds: float = Field(
+        default=3, gt=0, description="how often a worker renews and looks for cancels"
+    )
     rescue_seconds: float = Field(default=15, gt=0, description="how often lost work is looked for")
     pending_seconds: float = Field(default=60, gt=0, description="a message older than this counts as lost")
-    stalled_seconds: float = Field(default=20, gt=0, description="a run idle between stages this long is healed")
+    stalled_seconds: float = Field(
+        default=20, gt=0, description="a run idle between stages this long is healed"
+    )
     max_rescues: int = Field(default=3, ge=0, description="a seat whose worker died more often gives up")
 
     @field_validator("teams", mode="before")

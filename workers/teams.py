@@ -48,17 +48,19 @@ def team_files(extra: Sequence[Path] = ()) -> list[Path]:
     return found + sorted(built_in_folder().glob("*.yaml"))
 
 
-def load_team(name: str, extra: Sequence[Path] = ()) -> Team:
+def load_team(name: str, extra: Sequence[Path] = ()) -> TeamFile:
     """The team of that name. Raises: UnknownTeamError, which lists those there are; ManifestError."""
     known: list[str] = []
     for path in team_files(extra):
         declared = _declared_name(path)
         if declared == name:
-            return read_team(path).team
+            return read_team(path)
         known.append(declared or path.stem)
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise UnknownTeamError(f"there is no team {name[:80]!r}{hint} Known teams: {', '.join(sorted(set(known)))}")
+    raise UnknownTeamError(
+        f"there is no team {name[:80]!r}{hint} Known teams: {', '.join(sorted(set(known)))}"
+    )
 
 
 def load_teams(extra: Sequence[Path] = ()) -> list[TeamFile]:
@@ -125,7 +127,9 @@ def _describe(path: Path, node: yaml.Node, error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"{path}:{line}: {field}: is missing"
     if first["type"] == "string_pattern_mismatch":
-        expected = "provider/model, for example openai/gpt-5" if "models" in place else "small letters, digits, '-'"
+        expected = (
+            "provider/model, for example openai/gpt-5" if "models" in place else "small letters, digits, '-'"
+        )
         return f"{path}:{line}: {field}: {str(first['input'])[:60]!r} is not of the form: {expected}"
     return f"{path}:{line}: {field}: {first['msg'].removeprefix('Value error, ')}"
 
@@ -150,7 +154,12 @@ def _allowed(place: Sequence[Any]) -> list[str]:
     schema = Team.model_json_schema()
     here = schema
     for part in place:
-        here = here.get("properties", {}).get(part) or here.get("additionalProperties") or here.get("items") or {}
+        here = (
+            here.get("properties", {}).get(part)
+            or here.get("additionalProperties")
+            or here.get("items")
+            or {}
+        )
         reference = here.get("$ref")
         if reference:
             here = schema["$defs"][reference.rsplit("/", 1)[1]]

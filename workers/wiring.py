@@ -251,9 +251,7 @@ class Runtime:
         if not keys and not in_flight:
             return
         with self._database.begin() as connection:
-            stages.heartbeat(
-                connection, keys, owner=self._owner, lease_seconds=self._config.lease_seconds
-            )
+            stages.heartbeat(connection, keys, owner=self._owner, lease_seconds=self._config.lease_seconds)
             cancelled = runs.cancelled_among(connection, in_flight)
         for run_id in cancelled:
             self._gateway.cancel(run_id)

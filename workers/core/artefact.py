@@ -26,11 +26,7 @@ class Span:
 
     def overlaps(self, other: Span, *, slack: int = 0) -> bool:
         """Whether the ranges share a line, or lie at most `slack` lines apart, in the same file."""
-        return (
-            self.path == other.path
-            and self.start <= other.end + slack
-            and other.start <= self.end + slack
-        )
+        return self.path == other.path and self.start <= other.end + slack and other.start <= self.end + slack
 
 
 def path_problem(path: str) -> str | None:

@@ -105,9 +105,7 @@ def tally(
 ) -> Tally:
     """Count the panel: check evidence, cluster, apply the proposals that hold, and compute both agreements."""
     reviews = sorted(reviews, key=lambda review: review.reviewer)
-    used = {
-        review.reviewer: (weights or {}).get(review.reviewer, NEW_REVIEWER_WEIGHT) for review in reviews
-    }
+    used = {review.reviewer: (weights or {}).get(review.reviewer, NEW_REVIEWER_WEIGHT) for review in reviews}
     supported: list[Finding] = []
     unsupported: list[Unsupported] = []
     for finding in (finding for review in reviews for finding in review.findings):
@@ -120,7 +118,9 @@ def tally(
             )
     groups = cluster(supported)
     named = [_claim(f"C{number}", group, reviews, used) for number, group in enumerate(groups, start=1)]
-    claims = _apply(proposals, dict(zip((claim.claim_id for claim in named), groups, strict=True)), reviews, used)
+    claims = _apply(
+        proposals, dict(zip((claim.claim_id for claim in named), groups, strict=True)), reviews, used
+    )
     return Tally(
         claims=claims,
         unsupported=tuple(unsupported),

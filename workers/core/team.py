@@ -24,11 +24,19 @@ class Strict(BaseModel):
 class Seat(Strict):
     """A role occupied by a chain of models: the first that answers speaks."""
 
-    models: tuple[Link, ...] = Field(min_length=1, max_length=20, description="provider/model, first choice first")
-    persona: str = Field(default="", max_length=20_000, description="what this seat looks for, in plain words")
+    models: tuple[Link, ...] = Field(
+        min_length=1, max_length=20, description="provider/model, first choice first"
+    )
+    persona: str = Field(
+        default="", max_length=20_000, description="what this seat looks for, in plain words"
+    )
     temperature: float | None = Field(default=None, ge=0, le=2)
-    max_tokens: int = Field(default=4096, ge=64, le=200_000, description="for the first try; re-asking raises it")
-    timeout_seconds: float = Field(default=180, gt=0, le=600, description="one call, waiting for tokens included")
+    max_tokens: int = Field(
+        default=4096, ge=64, le=200_000, description="for the first try; re-asking raises it"
+    )
+    timeout_seconds: float = Field(
+        default=180, gt=0, le=600, description="one call, waiting for tokens included"
+    )
     stream: bool = Field(default=False, description="read the reply as it is written")
 
 
@@ -39,8 +47,12 @@ class Quorum(Strict):
 
 class Policy(Strict):
     quorum: Quorum = Quorum()
-    threshold: float = Field(default=0.0, ge=0, le=1, description="least weighted agreement of a claim that counts")
-    retries: int = Field(default=2, ge=0, le=10, description="N: a link of a chain sends at most N+1 requests")
+    threshold: float = Field(
+        default=0.0, ge=0, le=1, description="least weighted agreement of a claim that counts"
+    )
+    retries: int = Field(
+        default=2, ge=0, le=10, description="N: a link of a chain sends at most N+1 requests"
+    )
 
 
 class Team(Strict):
@@ -69,7 +81,9 @@ class Team(Strict):
         coder = self.coder.models[0]
         for name, seat in self.reviewers.items():
             if seat.models[0] == coder:
-                raise ValueError(f"reviewer {name!r} has the coder's model {coder}; give it another first choice")
+                raise ValueError(
+                    f"reviewer {name!r} has the coder's model {coder}; give it another first choice"
+                )
         families = {family_of(seat.models[0]) for seat in self.reviewers.values()}
         if len(families) < 2:
             raise ValueError(

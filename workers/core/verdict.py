@@ -192,7 +192,9 @@ def judge(claim: Claim, ruling: Ruling | None, changes: Sequence[Span], policy: 
         )
 
     if ruling and ruling.ruling == "fixed" and points_at_change(ruling, changes):
-        return judged(ClaimState.FIXED, stands=False, why="the lead changed the lines it points at; not tested")
+        return judged(
+            ClaimState.FIXED, stands=False, why="the lead changed the lines it points at; not tested"
+        )
     if not reaches_quorum(claim, policy):
         dismissed = ruling is not None and ruling.ruling == "dismissed"
         state = ClaimState.DISMISSED if dismissed else ClaimState.ADVISORY

@@ -117,9 +117,7 @@ def _flush(connection: Connection, held: Writer) -> None:
     connection.execute(
         update(runs).where(runs.c.run_id == held.run_id).values(ledger_seq=seq, ledger_head=head)
     )
-    connection.execute(
-        text("SELECT pg_notify(:channel, :run)"), {"channel": CHANNEL, "run": held.run_id}
-    )
+    connection.execute(text("SELECT pg_notify(:channel, :run)"), {"channel": CHANNEL, "run": held.run_id})
     held.seq, held.head = seq, head
     held.pending.clear()
 
@@ -151,7 +149,10 @@ def verify(entries: Sequence[Event], *, run_id: str, head: str, genesis: str) ->
     for number, entry in enumerate(entries, start=1):
         if entry.seq != number or entry.run_id != run_id:
             return f"event {number} is missing or out of order"
-        if entry.payload is not None and payload.digest(payload.canonical(entry.payload)) != entry.payload_digest:
+        if (
+            entry.payload is not None
+            and payload.digest(payload.canonical(entry.payload)) != entry.payload_digest
+        ):
             return f"the payload of event {number} was changed"
         expected = chain_hash(
             run_id=run_id,

@@ -151,7 +151,7 @@ Index("ix_calls_seat", calls.c.run_id, calls.c.round, calls.c.stage, calls.c.sea
 events = Table(
     "events",
     metadata,
-    Column("run_id", Text, ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True),
+    Column("run_id", Text, ForeignKey("runs.run_id"), primary_key=True),
     Column("seq", Integer, primary_key=True),
     Column("kind", Text, nullable=False),
     Column("at", _TIME, nullable=False),

@@ -11,9 +11,6 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from workers.errors import UnavailableError
 
-#: The schema that this code needs; `consensus migrate` brings a database there.
-SCHEMA_REVISION = "0001"
-
 
 class Database:
     """A pool of connections to PostgreSQL and the scope of a transaction."""

@@ -95,7 +95,9 @@ class Asking(Generic[_Answer]):
             except (ProviderError, TornReplyError) as error:
                 failures.append((link, error.kind, str(error)))
         if not failures:
-            raise SeatFailedError("lost_worker", "every model of the chain was tried before a worker was lost")
+            raise SeatFailedError(
+                "lost_worker", "every model of the chain was tried before a worker was lost"
+            )
         detail = "; ".join(f"{link}: {message}" for link, _, message in failures)
         raise SeatFailedError(failures[-1][1], detail[:2000])
 
@@ -111,7 +113,9 @@ class Asking(Generic[_Answer]):
 
     def _may_repeat(self, error: BaseException) -> bool:
         """Whether this layer asks again: the error is its own to repeat, and the link has requests left."""
-        is_ours = isinstance(error, TornReplyError) or (isinstance(error, ProviderError) and error.is_repeatable)
+        is_ours = isinstance(error, TornReplyError) or (
+            isinstance(error, ProviderError) and error.is_repeatable
+        )
         return is_ours and self.used <= self.retries
 
     @staticmethod

@@ -36,7 +36,8 @@ def count_panel(work: Work) -> tuple[str, dict[str, Any]]:
             spec=work.material.spec,
             files={},
             tests={},
-            claims=claim_lines(counted.claims) or "(none: the reviewers found nothing that the code bears out)",
+            claims=claim_lines(counted.claims)
+            or "(none: the reviewers found nothing that the code bears out)",
             reviews="",
         ),
     )

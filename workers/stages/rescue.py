@@ -27,9 +27,7 @@ class Rescued:
     following: tuple[Next, ...]
 
 
-def rescue(
-    context: Context, *, pending_seconds: float, stalled_seconds: float, max_rescues: int
-) -> Rescued:
+def rescue(context: Context, *, pending_seconds: float, stalled_seconds: float, max_rescues: int) -> Rescued:
     """One sweep. Seats whose workers died more than `max_rescues` times give up instead: a poison run ends."""
     with context.database.begin() as connection:
         overdue = stages.take_overdue(connection, pending_seconds=pending_seconds, limit=SWEEP_LIMIT)
@@ -50,9 +48,7 @@ def rescue(
 def _abandon(context: Context, key: SeatKey, rescues: int) -> Next:
     detail = f"the worker was lost {rescues} times while working on this seat"
     with context.database.begin() as connection, ledger.writer(connection, key.run_id) as entries:
-        if not stages.give_up(
-            connection, key, state=GIVE_UP[key.stage], cause="lost_worker", detail=detail
-        ):
+        if not stages.give_up(connection, key, state=GIVE_UP[key.stage], cause="lost_worker", detail=detail):
             return None
         record_give_up(context, entries, key, cause="lost_worker", detail=detail)
         return open_next(context, connection, entries)

@@ -140,7 +140,6 @@ def _open(
         stage=step.stage,
         seats=seats,
         priority=entries.priority,
-
     )
 
 
@@ -205,7 +204,9 @@ def _give_up(context: Context, key: SeatKey, *, cause: str, detail: str) -> Next
         return open_next(context, connection, entries)
 
 
-def record_give_up(context: Context, entries: ledger.Writer, key: SeatKey, *, cause: str, detail: str) -> None:
+def record_give_up(
+    context: Context, entries: ledger.Writer, key: SeatKey, *, cause: str, detail: str
+) -> None:
     """The ledger's event of a seat that gave up: a reviewer abstains, another stage fails."""
     kind = "review.abstained" if key.stage is Stage.PANEL else f"{key.stage}.failed"
     entries.append(kind, {"seat": key.seat, "cause": cause, "detail": detail}, at=context.now())

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from workers.celery_app import app
-from workers.enqueue import send, send_seat
-from workers.queues import TaskName
+from workers.enqueue import queued_messages, send, send_seat
+from workers.queues import Queue, TaskName
 from workers.settings import settings
 from workers.stages.rescue import rescue
 from workers.wiring import runtime
+
+#: How many times longer a pending message may be under way while the queue is not empty.
+BACKLOG_PATIENCE = 10
 
 
 @app.task(name=TaskName.RESCUE.value)
 def rescue_lost_work() -> None:
     config = settings()
+    # Behind a long queue an old message is late, not lost: sending it again would only lengthen the queue.
+    patience = 1 if queued_messages(app, Queue.LLM) == 0 else BACKLOG_PATIENCE
     found = rescue(
         runtime().context,
-        pending_seconds=config.pending_seconds,
+        pending_seconds=config.pending_seconds * patience,
         stalled_seconds=config.stalled_seconds,
         max_rescues=config.max_rescues,
     )

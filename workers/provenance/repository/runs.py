@@ -178,9 +178,7 @@ def start(connection: Connection, run_id: str) -> None:
 
 def mark_simulated(connection: Connection, run_id: str) -> None:
     connection.execute(
-        update(runs)
-        .where(runs.c.run_id == run_id, runs.c.is_simulated.is_(False))
-        .values(is_simulated=True)
+        update(runs).where(runs.c.run_id == run_id, runs.c.is_simulated.is_(False)).values(is_simulated=True)
     )
 
 

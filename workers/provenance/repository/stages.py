@@ -170,9 +170,7 @@ def heartbeat(connection: Connection, keys: Iterable[SeatKey], *, owner: str, le
     if run_ids:
         connection.execute(
             update(stages)
-            .where(
-                stages.c.run_id.in_(run_ids), stages.c.owner == owner, stages.c.state == SeatState.RUNNING
-            )
+            .where(stages.c.run_id.in_(run_ids), stages.c.owner == owner, stages.c.state == SeatState.RUNNING)
             .values(lease_expires_at=func.now() + dt.timedelta(seconds=lease_seconds))
         )
 
@@ -205,9 +203,7 @@ def rows_of(connection: Connection, run_id: str) -> list[SeatRow]:
     ]
 
 
-def take_overdue(
-    connection: Connection, *, pending_seconds: float, limit: int
-) -> list[tuple[SeatKey, int]]:
+def take_overdue(connection: Connection, *, pending_seconds: float, limit: int) -> list[tuple[SeatKey, int]]:
     """Seats whose message or worker seems lost, put back to pending: (seat, rescues so far).
 
     A running seat is overdue when its lease has run out; a pending one when its time has come and its
@@ -224,7 +220,9 @@ def take_overdue(
         ),
     )
     chosen = connection.execute(
-        select(stages.c.run_id, stages.c.round, stages.c.stage, stages.c.seat, stages.c.rescues, stages.c.state)
+        select(
+            stages.c.run_id, stages.c.round, stages.c.stage, stages.c.seat, stages.c.rescues, stages.c.state
+        )
         .where(overdue)
         .order_by(stages.c.enqueued_at)
         .limit(limit)

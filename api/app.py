@@ -1,0 +1,95 @@
+"""The application: routers, errors, body limit. Nothing happens at import."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api import errors
+from api.dependencies import Services
+from api.live import Hub
+from api.routers import events, health, provenance, runs, teams
+from workers.celery_app import configure
+from workers.enqueue import broker_problem, submit_run
+from workers.errors import SettingsError
+from workers.provenance.session import Database
+from workers.settings import Settings
+
+#: Spec, files and tests together; each has its own, smaller limit too.
+MAX_BODY_BYTES = 16 * 1024 * 1024
+
+
+def services_of(settings: Settings) -> Services:
+    """What the API holds open, from settings. Raises: SettingsError."""
+    if settings.database_url is None:
+        raise SettingsError(
+            "CONSENSUS_DATABASE_URL is not set; `consensus up` starts an embedded database, or point it at yours"
+        )
+    celery = configure(settings)
+    return Services(
+        database=Database(settings.database_url, pool_size=settings.database_pool),
+        hub=Hub(settings.database_url),
+        submit=lambda run_id: submit_run(celery, run_id),
+        broker_problem=lambda: broker_problem(celery),
+        team_folders=settings.teams,
+    )
+
+
+def create_app(services: Services) -> FastAPI:
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        services.hub.start()
+        yield
+        await services.hub.stop()
+        services.database.close()
+
+    app = FastAPI(
+        title="Consensus",
+        summary="A distributed job queue for work that several language models do together.",
+        lifespan=lifespan,
+    )
+    app.state.services = services
+    app.add_middleware(BodyLimit)
+    errors.install(app)
+    for module in (runs, events, provenance, teams, health):
+        app.include_router(module.router)
+    return app
+
+
+class BodyLimit:
+    """Refuses a body above the limit while it is being read, whatever its Content-Length claims."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        seen = 0
+        too_large = False
+
+        async def counted() -> Message:
+            nonlocal seen, too_large
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > MAX_BODY_BYTES:
+                too_large = True
+                return {"type": "http.disconnect"}
+            return message
+
+        async def guarded(message: Message) -> None:
+            if not too_large:
+                await send(message)
+
+        try:
+            await self._app(scope, counted, guarded)
+        except Exception:
+            if not too_large:
+                raise
+        if too_large:
+            refusal = errors.problem(413, "Too large", f"the body has more than {MAX_BODY_BYTES:,} bytes")
+            await refusal(scope, receive, send)

@@ -1,0 +1,30 @@
+"""A run's ledger, whole and verified."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from api.dependencies import ServicesHere, TenantHere
+from api.schemas import EventOut, ProvenanceOut
+from workers.provenance import ledger
+from workers.provenance.digest import GENESIS
+from workers.provenance.repository import runs
+
+router = APIRouter(prefix="/v1/runs", tags=["provenance"])
+
+_MAX_EVENTS = 100_000
+
+
+@router.get("/{run_id}/provenance", summary="Show and verify a run's ledger")
+def show(run_id: str, services: ServicesHere, tenant: TenantHere) -> ProvenanceOut:
+    with services.database.begin() as connection:
+        run = runs.get(connection, run_id, tenant_id=tenant)
+        entries = ledger.read(connection, run_id, limit=_MAX_EVENTS)
+    fault = ledger.verify(entries, run_id=run_id, head=run.ledger_head, genesis=GENESIS)
+    return ProvenanceOut(
+        run_id=run_id,
+        head=run.ledger_head,
+        verified=fault is None,
+        problem=fault,
+        events=[EventOut.of(entry) for entry in entries],
+    )

@@ -1,0 +1,97 @@
+"""Runs: create, list, show, cancel."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from sqlalchemy import Connection
+
+from api.dependencies import KeyHere, ServicesHere, TenantHere, new_run_id, now
+from api.schemas import RunDetail, RunPage, RunRequest, RunSummary, UsageOut
+from workers.core.run import Outcome, RunState
+from workers.core.submission import check_files, check_spec
+from workers.provenance import payload
+from workers.provenance.repository import calls, runs
+from workers.teams import load_team
+
+router = APIRouter(prefix="/v1/runs", tags=["runs"])
+
+
+@router.post("", status_code=202, summary="Submit one spec")
+def create(
+    body: RunRequest, response: Response, services: ServicesHere, tenant: TenantHere, key: KeyHere
+) -> RunSummary:
+    """202 for a new run; 200 with the run that is there for a repeated Idempotency-Key."""
+    check_spec(body.spec)
+    check_files("files", body.files)
+    check_files("tests", body.tests)
+    team = load_team(body.team, services.team_folders).team
+    new = runs.NewRun(
+        run_id=new_run_id(),
+        team=team.as_data(),
+        spec=body.spec,
+        files=body.files,
+        tests=body.tests,
+        metadata=body.metadata,
+        external_id=body.id,
+        priority=body.priority,
+        tenant_id=tenant,
+        idempotency_key=key,
+    )
+    with services.database.begin() as connection:
+        run, is_new = runs.create(connection, new, at=now())
+    if is_new:
+        services.submit(run.run_id)
+    else:
+        response.status_code = 200
+    response.headers["Location"] = f"/v1/runs/{run.run_id}"
+    return RunSummary.of(run)
+
+
+@router.get("", summary="List runs, newest first")
+def list_runs(
+    services: ServicesHere,
+    tenant: TenantHere,
+    cursor: Annotated[str | None, Query(max_length=100)] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    state: RunState | None = None,
+    outcome: Outcome | None = None,
+    team: Annotated[str | None, Query(max_length=100)] = None,
+) -> RunPage:
+    with services.database.begin() as connection:
+        found = runs.page(
+            connection,
+            tenant_id=tenant,
+            before=cursor,
+            limit=limit + 1,
+            state=state,
+            outcome=outcome,
+            team=team,
+        )
+    shown = found[:limit]
+    return RunPage(
+        runs=[RunSummary.of(run) for run in shown],
+        next_cursor=shown[-1].run_id if len(found) > limit else None,
+    )
+
+
+@router.get("/{run_id}", summary="Show one run")
+def show(run_id: str, services: ServicesHere, tenant: TenantHere) -> RunDetail:
+    with services.database.begin() as connection:
+        return _detail(connection, runs.get(connection, run_id, tenant_id=tenant))
+
+
+@router.post("/{run_id}/cancel", summary="Cancel a run")
+def cancel(run_id: str, services: ServicesHere, tenant: TenantHere, key: KeyHere) -> RunDetail:
+    """Ends the run at once and breaks off its model calls within seconds. A run that has ended stays as it
+    ended, so repeating this is safe with or without an Idempotency-Key."""
+    with services.database.begin() as connection:
+        run, _ = runs.cancel(connection, run_id, tenant_id=tenant, at=now())
+        return _detail(connection, run)
+
+
+def _detail(connection: Connection, run: runs.Run) -> RunDetail:
+    verdict = payload.load(connection, run.verdict_digest) if run.verdict_digest else None
+    usage = UsageOut.of(calls.usage_of(connection, run.run_id))
+    return RunDetail(**RunSummary.values_of(run), verdict=verdict, usage=usage)
