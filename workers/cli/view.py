@@ -1,0 +1,265 @@
+"""A run as the terminal shows it: events go in, a picture comes out. No clock, no network."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from workers.cli.client import RunEvent
+
+#: What an outcome looks like, everywhere.
+OUTCOME_STYLE = {
+    "accepted": "bold green",
+    "rejected": "bold red",
+    "degraded": "bold yellow",
+    "cancelled": "dim",
+}
+SEVERITY_STYLE = {"low": "dim", "medium": "yellow", "high": "red", "critical": "bold red"}
+STATE_STYLE = {"upheld": "red", "fixed": "green", "dismissed": "dim", "advisory": "yellow"}
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class SeatView:
+    """One seat: `state` is waiting, thinking, done or gave up."""
+
+    stage: str
+    name: str
+    state: str = "waiting"
+    note: str = ""
+    model: str = ""
+    findings: int = 0
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class RunView:
+    """What is known of a run so far."""
+
+    title: str
+    run_id: str = ""
+    seats: dict[tuple[str, str], SeatView] = dataclasses.field(default_factory=dict)
+    claims: list[Mapping[str, Any]] = dataclasses.field(default_factory=list)
+    verdict: Mapping[str, Any] | None = None
+    is_cancelled: bool = False
+    is_simulated: bool = False
+
+    @property
+    def outcome(self) -> str | None:
+        if self.is_cancelled:
+            return "cancelled"
+        return None if self.verdict is None else str(self.verdict["outcome"])
+
+    def apply(self, event: RunEvent) -> str | None:
+        """Take an event in; the line to print where nothing can be redrawn, None if it is not worth one."""
+        payload = event.payload
+        if payload.get("simulated"):
+            self.is_simulated = True
+        handler = getattr(self, "_on_" + event.kind.replace(".", "_"), None)
+        if handler is not None:
+            return str(handler(payload) or "") or None
+        if event.kind.endswith(".failed"):
+            return self._gave_up(event.kind.removesuffix(".failed"), payload)
+        return None
+
+    def reviewers(self) -> list[SeatView]:
+        return [seat for (stage, _), seat in self.seats.items() if stage == "panel"]
+
+    def _on_stage_opened(self, payload: Mapping[str, Any]) -> None:
+        for name in payload["seats"]:
+            self.seats[payload["stage"], name] = SeatView(
+                stage=payload["stage"], name=name, state="thinking"
+            )
+
+    def _done(self, stage: str, payload: Mapping[str, Any], note: str) -> SeatView:
+        seat = self.seats.setdefault(
+            (stage, payload["seat"]), SeatView(stage=stage, name=payload["seat"])
+        )
+        seat.state, seat.note = "done", note
+        seat.model = str(payload.get("model_served") or payload.get("model") or "")
+        return seat
+
+    def _on_candidate_written(self, payload: Mapping[str, Any]) -> str:
+        lines = sum(len(text.splitlines()) for text in payload["files"].values())
+        seat = self._done("coder", payload, f"{', '.join(payload['files'])} ({lines} lines)")
+        return f"coder {seat.model} wrote {seat.note}"
+
+    def _on_review_arrived(self, payload: Mapping[str, Any]) -> str:
+        count = len(payload["findings"])
+        seat = self._done("panel", payload, _count(count, "finding"))
+        seat.findings = count
+        return f"review by {seat.name} ({seat.model}): {seat.note}"
+
+    def _on_review_abstained(self, payload: Mapping[str, Any]) -> str:
+        self._gave_up("panel", payload)
+        return f"review by {payload['seat']}: abstained, {payload['cause']}"
+
+    def _on_consensus_counted(self, payload: Mapping[str, Any]) -> str:
+        self.claims = list(payload["claims"])
+        thrown = len(payload["unsupported"])
+        note = _count(len(self.claims), "claim")
+        if thrown:
+            note += f", {_count(thrown, 'finding')} without evidence thrown away"
+        self._done("consensus", payload, note)
+        return f"consensus: {note}; agreement {self.agreement()}"
+
+    def _on_lead_signed(self, payload: Mapping[str, Any]) -> str:
+        seat = self._done("lead", payload, str(payload["summary"])[:200])
+        return f"lead {seat.model} signed: {seat.note}"
+
+    def _gave_up(self, stage: str, payload: Mapping[str, Any]) -> str:
+        seat = self.seats.setdefault(
+            (stage, payload["seat"]), SeatView(stage=stage, name=payload["seat"])
+        )
+        seat.state, seat.note = "gave up", str(payload["cause"])
+        return f"{stage} gave up: {payload['cause']}: {payload['detail']}"
+
+    def _on_run_finished(self, payload: Mapping[str, Any]) -> str:
+        self.verdict = payload
+        return f"verdict: {payload['outcome']}"
+
+    def _on_run_cancelled(self, _: Mapping[str, Any]) -> str:
+        self.is_cancelled = True
+        return "cancelled"
+
+    def agreement(self) -> str:
+        """The highest agreement on any claim: "0.6 (3 of 5)", or "-"."""
+        if not self.claims:
+            return "-"
+        best = max(self.claims, key=lambda claim: (claim["agreement"], claim["weighted_agreement"]))
+        valid = sum(seat.state == "done" for seat in self.reviewers())
+        return f"{best['agreement']:g} ({len(best['flagged_by'])} of {valid})"
+
+    def marks(self) -> Text:
+        """The panel in one character a reviewer: filled when arrived, a cross when it abstained."""
+        text = Text()
+        for seat in self.reviewers():
+            mark, style = {"done": ("●", "green"), "gave up": ("✗", "yellow")}.get(
+                seat.state, ("○", "dim")
+            )
+            text.append(mark, style=style if not seat.findings else "cyan")
+        return text
+
+    def reason(self) -> str:
+        """Why the run ended as it did, in a few words."""
+        if self.verdict is None:
+            return ""
+        if self.verdict["reasons"]:
+            return "; ".join(f"{item['code']} ({item['cause']})" for item in self.verdict["reasons"])
+        judged = self.verdict["claims"]
+        standing = [item for item in judged if item["stands"]]
+        if standing:
+            return f"{standing[0]['claim']['text']} ({standing[0]['why']})"
+        fixed = sum(item["state"] == "fixed" for item in judged)
+        advisory = sum(item["state"] == "advisory" for item in judged)
+        parts = [_count(fixed, "agreed claim") + " fixed"] if fixed else []
+        parts += [_count(advisory, "claim") + " only advisory"] if advisory else []
+        return ", ".join(parts) or "no claim"
+
+    def stage_word(self) -> str:
+        """Where the run is now."""
+        if self.outcome:
+            return self.outcome
+        busy = [seat for seat in self.seats.values() if seat.state == "thinking"]
+        return busy[-1].stage if busy else "queued"
+
+
+def label(view: RunView) -> str:
+    return " [magenta]simulated[/]" if view.is_simulated else ""
+
+
+def outcome_text(outcome: str | None) -> Text:
+    return Text(outcome or "running", style=OUTCOME_STYLE.get(outcome or "", "cyan"))
+
+
+def live_panel(view: RunView, *, spinner: str) -> RenderableType:
+    """One run while it is under way: a row a seat."""
+    table = Table.grid(padding=(0, 2))
+    for seat in view.seats.values():
+        mark = {"done": "[green]✓[/]", "gave up": "[yellow]✗[/]", "thinking": f"[cyan]{spinner}[/]"}.get(
+            seat.state, "·"
+        )
+        note = seat.note or ("thinking …" if seat.state == "thinking" else "")
+        table.add_row(mark, seat.stage if seat.stage != "panel" else "  reviewer", seat.name, escape(note))
+    return Panel(
+        Group(table, Text(f"agreement {view.agreement()}", style="dim")),
+        title=f"{escape(view.title)}{label(view)}",
+        subtitle=view.run_id,
+        border_style="cyan",
+    )
+
+
+def verdict_panel(view: RunView) -> RenderableType:
+    """The end of one run: claims, reasons, coverage."""
+    verdict = view.verdict
+    if verdict is None:
+        return Panel(outcome_text(view.outcome), title=escape(view.title))
+    parts: list[RenderableType] = []
+    for reason in verdict["reasons"]:
+        parts.append(Text(f"{reason['code']}: {reason['detail']}", style="yellow"))
+    if verdict["claims"]:
+        parts.append(_claims_table(verdict["claims"]))
+    coverage = verdict["coverage"]
+    missing = ", ".join(f"{item['reviewer']} ({item['cause']})" for item in coverage["abstained"])
+    receipt = f"{coverage['valid_reviews']} of {coverage['panel_size']} reviews"
+    receipt += f"; missing: {missing}" if missing else ""
+    if coverage["unsupported_findings"]:
+        receipt += f"; {_count(coverage['unsupported_findings'], 'finding')} without evidence not counted"
+    if verdict["notes"]:
+        receipt += f"; {', '.join(verdict['notes'])}"
+    parts.append(Text(receipt, style="dim"))
+    outcome = str(view.outcome)
+    return Panel(
+        Group(*parts),
+        title=f"[{OUTCOME_STYLE[outcome]}]{outcome}[/] {escape(view.title)}{label(view)}",
+        subtitle=view.run_id,
+        border_style=OUTCOME_STYLE[outcome],
+    )
+
+
+def _claims_table(judged: list[Mapping[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, expand=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("severity", no_wrap=True)
+    table.add_column("agreement", no_wrap=True)
+    table.add_column("claim", ratio=3)
+    table.add_column("why", ratio=2, style="dim")
+    for item in judged:
+        claim = item["claim"]
+        span = claim["span"]
+        table.add_row(
+            f"[{STATE_STYLE[item['state']]}]{item['state']}[/]",
+            f"[{SEVERITY_STYLE[claim['severity']]}]{claim['severity']}[/]",
+            f"{claim['agreement']:g}/{claim['weighted_agreement']:g}",
+            escape(f"{claim['text']} ({span['path']}:{span['start']})"),
+            escape(item["why"]),
+        )
+    return table
+
+
+def overview(views: list[RunView], *, is_final: bool) -> Table:
+    """Many runs, one a row."""
+    table = Table(expand=True, pad_edge=False, box=None)
+    table.add_column("run", no_wrap=True)
+    table.add_column("panel", no_wrap=True)
+    table.add_column("agreement", no_wrap=True)
+    table.add_column("verdict" if is_final else "now", no_wrap=True)
+    table.add_column("why", ratio=1, overflow="ellipsis", no_wrap=not is_final)
+    for view in views:
+        table.add_row(
+            escape(view.title) + label(view),
+            view.marks(),
+            view.agreement(),
+            Text(view.stage_word(), style=OUTCOME_STYLE.get(view.outcome or "", "cyan")),
+            escape(view.reason()),
+        )
+    return table
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
