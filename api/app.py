@@ -16,7 +16,7 @@ from workers.celery_app import configure
 from workers.enqueue import broker_problem, submit_run
 from workers.errors import SettingsError
 from workers.provenance.session import Database
-from workers.settings import Settings
+from workers.settings import Settings, load
 
 #: Spec, files and tests together; each has its own, smaller limit too.
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -36,6 +36,11 @@ def services_of(settings: Settings) -> Services:
         broker_problem=lambda: broker_problem(celery),
         team_folders=settings.teams,
     )
+
+
+def from_environment() -> FastAPI:
+    """The application as a server process runs it (`consensus api`)."""
+    return create_app(services_of(load()))
 
 
 def create_app(services: Services) -> FastAPI:

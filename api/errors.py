@@ -70,7 +70,12 @@ def _field(place: tuple[Any, ...]) -> str:
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    titles = {404: "Not found", 405: "Method not allowed", 413: "Too large", 400: "The request cannot be used"}
+    titles = {
+        404: "Not found",
+        405: "Method not allowed",
+        413: "Too large",
+        400: "The request cannot be used",
+    }
     detail = str(error.detail) if isinstance(error, HTTPException) else "unexpected error"
     if status == 404 and detail == "Not Found":
         detail = f"there is nothing at {request.url.path}; the interface is described at /docs"

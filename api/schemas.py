@@ -18,7 +18,9 @@ class RunRequest(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         json_schema_extra={
-            "examples": [{"spec": "Write slugify(text): lower case, words joined by '-'.", "team": "consensus"}]
+            "examples": [
+                {"spec": "Write slugify(text): lower case, words joined by '-'.", "team": "consensus"}
+            ]
         },
     )
 

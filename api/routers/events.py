@@ -51,9 +51,7 @@ async def events(
     )
 
 
-async def _stream(
-    services: Services, run_id: str, tenant: str, after: int
-) -> AsyncIterator[ServerSentEvent]:
+async def _stream(services: Services, run_id: str, tenant: str, after: int) -> AsyncIterator[ServerSentEvent]:
     clock = asyncio.get_running_loop().time
     spoke_at = clock()
     with services.hub.watching(run_id) as grown:

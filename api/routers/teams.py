@@ -23,6 +23,4 @@ def show(name: str, services: ServicesHere) -> TeamOut:
 
 def _out(entry: TeamFile) -> TeamOut:
     team = entry.team
-    return TeamOut(
-        name=team.name, description=team.description, path=str(entry.path), team=team.as_data()
-    )
+    return TeamOut(name=team.name, description=team.description, path=str(entry.path), team=team.as_data())

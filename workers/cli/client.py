@@ -33,9 +33,7 @@ class Client:
 
     def __init__(self, url: str, *, transport: httpx.BaseTransport | None = None) -> None:
         self.url = url
-        self._http = httpx.Client(
-            base_url=url, timeout=httpx.Timeout(30.0, connect=5.0), transport=transport
-        )
+        self._http = httpx.Client(base_url=url, timeout=httpx.Timeout(30.0, connect=5.0), transport=transport)
 
     def __enter__(self) -> Self:
         return self

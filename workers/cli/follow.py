@@ -4,85 +4,100 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.spinner import Spinner
+from rich.spinner import SPINNERS
 
 from workers.cli.client import Client, RunEvent
 from workers.cli.view import RunView, live_panel, overview
 from workers.errors import ConsensusError
 
 _REDRAW_SECONDS = 0.1
-
-#: (place of the run in the list, its event) or (place, the error that ended its stream) or (place, None: it ended).
-_Message = tuple[int, RunEvent | ConsensusError | None]
+_FRAMES = SPINNERS["dots"]["frames"]
 
 
 def follow_one(client: Client, view: RunView, console: Console) -> None:
     """Follow one run to its end. Raises: ConsensusError when its events cannot be had."""
-    _follow([view], client, console, lambda live: _draw_one(view, live))
+    _follow(client, [view], console, lambda: live_panel(view, spinner=_frame()))
 
 
 def follow_many(client: Client, views: Sequence[RunView], console: Console) -> None:
-    """Follow several runs to their end under one progress bar. Raises: ConsensusError."""
+    """Follow several runs to their end over one progress bar. Raises: ConsensusError."""
     progress = Progress(
-        TextColumn("runs"), BarColumn(bar_width=None), MofNCompleteColumn(), TimeElapsedColumn(), expand=True
+        TextColumn("runs ended"),
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        expand=True,
     )
     bar = progress.add_task("runs", total=len(views))
 
-    def draw(live: Live) -> None:
+    def picture() -> RenderableType:
         progress.update(bar, completed=sum(view.outcome is not None for view in views))
-        table = overview(list(views), is_final=False)
-        table.caption = progress.get_renderable()  # type: ignore[assignment]
-        live.update(table)
+        return Group(overview(views, is_final=False), progress)
 
-    _follow(views, client, console, draw)
+    _follow(client, views, console, picture)
 
 
-def _draw_one(view: RunView, live: Live) -> None:
-    spinner = Spinner("dots")
-    frame = spinner.frames[int(live.console.get_time() * 10) % len(spinner.frames)]
-    live.update(live_panel(view, spinner=frame))
+def _frame() -> str:
+    return str(_FRAMES[int(time.monotonic() * 10) % len(_FRAMES)])
 
 
-def _follow(views, client, console, draw) -> None:  # type: ignore[no-untyped-def]
-    inbox: queue.Queue[_Message] = queue.Queue()
-    for place, view in enumerate(views):
-        threading.Thread(target=_listen, args=(client, view.run_id, place, inbox), daemon=True).start()
-    if console.is_terminal:
-        with Live(console=console, transient=True, auto_refresh=False) as live:
-            _pump(views, inbox, console=None, redraw=lambda: (draw(live), live.refresh()))
-    else:
-        _pump(views, inbox, console=console, redraw=lambda: None)
+def _follow(
+    client: Client, views: Sequence[RunView], console: Console, picture: Callable[[], RenderableType]
+) -> None:
+    inbox = Inbox(client, views)
+    if not console.is_terminal:
+        inbox.pump(lambda title, line: console.print(f"{title}: {line}", markup=False, highlight=False))
+        return
+    with Live(picture(), console=console, transient=True, auto_refresh=False) as live:
+        inbox.pump(lambda *_: None, idle=lambda: live.update(picture(), refresh=True))
 
 
-def _pump(views, inbox, *, console, redraw) -> None:  # type: ignore[no-untyped-def]
-    open_streams = len(views)
-    while open_streams:
+class Inbox:
+    """Several event streams, read by a thread each, applied to their views by whoever pumps."""
+
+    def __init__(self, client: Client, views: Sequence[RunView]) -> None:
+        self._views = views
+        self._messages: queue.Queue[tuple[int, RunEvent | ConsensusError | None]] = queue.Queue()
+        for place, view in enumerate(views):
+            threading.Thread(target=self._listen, args=(client, view.run_id, place), daemon=True).start()
+
+    def _listen(self, client: Client, run_id: str, place: int) -> None:
         try:
-            place, message = inbox.get(timeout=_REDRAW_SECONDS)
-        except queue.Empty:
-            redraw()
-            continue
-        if isinstance(message, ConsensusError):
-            raise message
-        if message is None:
-            open_streams -= 1
-        else:
-            line = views[place].apply(message)
-            if console is not None and line:
-                suffix = " (simulated)" if message.payload.get("simulated") else ""
-                console.print(f"{views[place].title}: {line}{suffix}", markup=False, highlight=False)
-        redraw()
+            for event in client.events(run_id):
+                self._messages.put((place, event))
+            self._messages.put((place, None))
+        except ConsensusError as error:
+            self._messages.put((place, error))
 
+    def pump(self, say: Callable[[str, str], None], *, idle: Callable[[], None] = lambda: None) -> None:
+        """Apply events until every run has ended; `say(title, line)` for each that is worth a line, `idle`
+        about ten times a second. Raises: ConsensusError that ended a stream."""
+        open_streams = len(self._views)
+        drawn_at = 0.0
+        while open_streams:
+            try:
+                place, message = self._messages.get(timeout=_REDRAW_SECONDS)
+            except queue.Empty:
+                pass
+            else:
+                if isinstance(message, ConsensusError):
+                    raise message
+                if message is None:
+                    open_streams -= 1
+                else:
+                    self._apply(self._views[place], message, say)
+            if time.monotonic() - drawn_at >= _REDRAW_SECONDS:
+                idle()
+                drawn_at = time.monotonic()
 
-def _listen(client: Client, run_id: str, place: int, inbox: queue.Queue[_Message]) -> None:
-    try:
-        for event in client.events(run_id):
-            inbox.put((place, event))
-        inbox.put((place, None))
-    except ConsensusError as error:
-        inbox.put((place, error))
+    @staticmethod
+    def _apply(view: RunView, event: RunEvent, say: Callable[[str, str], None]) -> None:
+        line = view.apply(event)
+        if line:
+            say(view.title, line + (" (simulated)" if event.payload.get("simulated") else ""))

@@ -72,14 +72,10 @@ class RunView:
 
     def _on_stage_opened(self, payload: Mapping[str, Any]) -> None:
         for name in payload["seats"]:
-            self.seats[payload["stage"], name] = SeatView(
-                stage=payload["stage"], name=name, state="thinking"
-            )
+            self.seats[payload["stage"], name] = SeatView(stage=payload["stage"], name=name, state="thinking")
 
     def _done(self, stage: str, payload: Mapping[str, Any], note: str) -> SeatView:
-        seat = self.seats.setdefault(
-            (stage, payload["seat"]), SeatView(stage=stage, name=payload["seat"])
-        )
+        seat = self.seats.setdefault((stage, payload["seat"]), SeatView(stage=stage, name=payload["seat"]))
         seat.state, seat.note = "done", note
         seat.model = str(payload.get("model_served") or payload.get("model") or "")
         return seat
@@ -113,9 +109,7 @@ class RunView:
         return f"lead {seat.model} signed: {seat.note}"
 
     def _gave_up(self, stage: str, payload: Mapping[str, Any]) -> str:
-        seat = self.seats.setdefault(
-            (stage, payload["seat"]), SeatView(stage=stage, name=payload["seat"])
-        )
+        seat = self.seats.setdefault((stage, payload["seat"]), SeatView(stage=stage, name=payload["seat"]))
         seat.state, seat.note = "gave up", str(payload["cause"])
         return f"{stage} gave up: {payload['cause']}: {payload['detail']}"
 
@@ -139,9 +133,7 @@ class RunView:
         """The panel in one character a reviewer: filled when arrived, a cross when it abstained."""
         text = Text()
         for seat in self.reviewers():
-            mark, style = {"done": ("●", "green"), "gave up": ("✗", "yellow")}.get(
-                seat.state, ("○", "dim")
-            )
+            mark, style = {"done": ("●", "green"), "gave up": ("✗", "yellow")}.get(seat.state, ("○", "dim"))
             text.append(mark, style=style if not seat.findings else "cyan")
         return text
 

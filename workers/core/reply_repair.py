@@ -26,7 +26,12 @@ MAX_DEPTH = 64
 #: How many opening braces rung 2 tries before it gives up on prose.
 MAX_STARTS = 50
 
-_DECODER = json.JSONDecoder(parse_constant=lambda word: _refuse(word))
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
 _FENCE = re.compile(r"```[A-Za-z0-9_-]*[ \t]*\r?\n(.*?)(?:\r?\n```|\Z)", re.DOTALL)
 
 
@@ -156,7 +161,3 @@ def _too_deep(text: str) -> bool:
         elif character in "}]":
             depth = max(0, depth - 1)
     return False
-
-
-def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not JSON")

@@ -16,7 +16,9 @@ def check_spec(spec: str) -> None:
     if size > MAX_SPEC_BYTES:
         raise SpecError(f"the spec has {size:,} bytes; at most {MAX_SPEC_BYTES:,} (1 MiB) are accepted")
     for position, character in enumerate(spec):
-        is_control = (ord(character) < 32 and character not in "\t\n\r\f") or 0xD800 <= ord(character) < 0xE000
+        is_control = (ord(character) < 32 and character not in "\t\n\r\f") or 0xD800 <= ord(
+            character
+        ) < 0xE000
         if is_control:
             raise SpecError(
                 f"the spec is not text: character {position} is U+{ord(character):04X}; send UTF-8 text"

@@ -6,10 +6,8 @@ import dataclasses
 from typing import Any
 
 from workers.core.answers import ReviewAnswer, to_review
-from workers.core.artefact import numbered
-from workers.core.finding import Finding, Review, Severity
-from workers.core.artefact import Span
-from workers.core.finding import Evidence
+from workers.core.artefact import Span, numbered
+from workers.core.finding import Evidence, Finding, Review, Severity
 from workers.core.run import Stage
 from workers.stages.ask import ask, provenance_of
 from workers.stages.seat import Work

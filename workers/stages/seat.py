@@ -82,7 +82,7 @@ def run_seat(context: Context, key: SeatKey, do: Do) -> Next:
         return _give_up(context, key, cause=error.cause, detail=error.detail)
     except UnavailableError:
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - see below
         # Our own fault must not leave the run waiting: it ends degraded, and the log has the traceback.
         bound.exception("seat.broke")
         detail = str(error) if isinstance(error, ConsensusError) else type(error).__name__

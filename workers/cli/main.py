@@ -1,0 +1,60 @@
+"""The `consensus` command. Each family of commands has a module; every error becomes one sentence."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from workers.cli import demo, inspect, run, serve
+from workers.errors import ConsensusError
+
+#: Usage or refused input (DESIGN §7).
+EXIT_REFUSED = 3
+
+app = typer.Typer(
+    name="consensus",
+    help="A distributed job queue for work that several language models do together.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+run.register(app)
+inspect.register(app)
+serve.register(app)
+demo.register(app)
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(execute())
+
+
+def execute(arguments: list[str] | None = None) -> int:
+    """The exit code of a command line. No error of ours, of the input or of the terminal ends in a traceback."""
+    try:
+        code = app(args=arguments, standalone_mode=False)
+    except ConsensusError as error:
+        return _refuse(str(error))
+    except click.ClickException as error:
+        return _refuse(error.format_message())
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`); say nothing more.
+        sys.stderr.close()
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+def _refuse(message: str) -> int:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]consensus:[/] {escape(message)}")
+    return EXIT_REFUSED
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""`run`, `status` and `cancel`: one run, from submission to verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
+
+from workers.cli.client import Client
+from workers.cli.follow import follow_one
+from workers.cli.reach import connected
+from workers.cli.view import RunView, outcome_text, verdict_panel
+from workers.core.artefact import MAX_FILES, files_problem
+from workers.core.submission import MAX_SPEC_BYTES, decode_spec
+from workers.errors import InputError
+
+#: DESIGN §7.
+EXIT_CODES = {"accepted": 0, "rejected": 1, "degraded": 2, "cancelled": 4}
+
+#: What a folder given as code holds besides code.
+_SKIPPED_FOLDERS = frozenset(
+    {
+        ".git",
+        ".hg",
+        ".venv",
+        "venv",
+        "node_modules",
+        "__pycache__",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".tox",
+        "dist",
+        "build",
+    }
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="print the result as one JSON object, nothing else")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(run)
+    app.command()(status)
+    app.command()(cancel)
+
+
+def run(
+    spec: Annotated[str, typer.Argument(help="a file with the spec, or - for standard input")],
+    team: Annotated[str, typer.Option(help="which team works on it")] = "consensus",
+    code: Annotated[
+        Path | None, typer.Option(help="existing code, a file or a folder, that the spec is about")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Submit one spec, follow it live, print the verdict.
+
+    Exit code: 0 accepted, 1 rejected, 2 degraded, 3 usage or refused input, 4 cancelled.
+    """
+    body: dict[str, Any] = {"spec": read_spec(spec), "team": team}
+    if code is not None:
+        body["files"] = read_code(code)
+    console = Console(stderr=as_json, highlight=False)
+    with connected(may_start=True) as client:
+        created = client.create_run(body)
+        view = RunView(title=_title(body["spec"]), run_id=created["id"])
+        try:
+            follow_one(client, view, console)
+        except KeyboardInterrupt:
+            with contextlib.suppress(KeyboardInterrupt):
+                _cancel_on_interrupt(client, created["id"], console)
+                follow_one(client, view, console)
+        detail = client.run(created["id"])
+    if as_json:
+        print_json(detail)
+    else:
+        _print_verdict(view, detail, console)
+    return EXIT_CODES.get(detail["outcome"] or detail["state"], 2)
+
+
+def _cancel_on_interrupt(client: Client, run_id: str, console: Console) -> None:
+    console.print("[dim]cancelling the run …[/]")
+    client.cancel(run_id)
+
+
+def status(
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="a run's id")], as_json: AsJson = False
+) -> int:
+    """Show a run as it is now."""
+    with connected(may_start=False) as client:
+        detail = client.run(run_id)
+        if as_json:
+            print_json(detail)
+            return 0
+        console = Console(highlight=False)
+        view = RunView(title=detail["external_id"] or detail["id"], run_id=detail["id"])
+        for event in client.provenance(run_id)["events"]:
+            view.apply(_event(event))
+    if detail["state"] in {"finished", "cancelled"}:
+        _print_verdict(view, detail, console)
+    else:
+        table = Table(title=f"{detail['state']}: {detail['id']}", box=None)
+        for column in ("stage", "seat", "state", "note"):
+            table.add_column(column)
+        for seat in view.seats.values():
+            table.add_row(seat.stage, seat.name, seat.state, seat.note)
+        console.print(table)
+    return 0
+
+
+def cancel(
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="a run's id")], as_json: AsJson = False
+) -> int:
+    """Cancel a run. One that has ended stays as it ended."""
+    with connected(may_start=False) as client:
+        detail = client.cancel(run_id)
+    if as_json:
+        print_json(detail)
+    else:
+        Console(highlight=False).print(outcome_text(detail["outcome"] or detail["state"]), detail["id"])
+    return 0
+
+
+def read_spec(place: str) -> str:
+    """The text of a spec file or of standard input. Raises: InputError."""
+    if place == "-":
+        return decode_spec(sys.stdin.buffer.read(MAX_SPEC_BYTES + 1))
+    try:
+        with Path(place).open("rb") as source:
+            return decode_spec(source.read(MAX_SPEC_BYTES + 1))
+    except OSError as error:
+        raise InputError(
+            f"{place}: cannot be read: {error.strerror}; give a text file with the spec, or -"
+        ) from None
+
+
+def read_code(place: Path) -> dict[str, str]:
+    """The text files of a folder by relative path, or one file. Raises: InputError, also when there are too many."""
+    if not place.exists():
+        raise InputError(f"--code {place}: no such file or folder")
+    root = place if place.is_dir() else place.parent
+    paths = sorted(path for path in place.rglob("*") if _is_code(path, root)) if place.is_dir() else [place]
+    files: dict[str, str] = {}
+    for path in paths:
+        if len(files) > MAX_FILES:
+            break
+        try:
+            files[path.relative_to(root).as_posix()] = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            if path == place:
+                raise InputError(f"--code {place}: not UTF-8 text") from None
+        except OSError as error:
+            raise InputError(f"--code {path}: cannot be read: {error.strerror}") from None
+    if not files:
+        raise InputError(f"--code {place}: holds no text file")
+    problem = files_problem(files)
+    if problem:
+        raise InputError(f"--code {place}: {problem}")
+    return files
+
+
+def _is_code(path: Path, root: Path) -> bool:
+    inside = path.relative_to(root).parts
+    return not _SKIPPED_FOLDERS.intersection(inside) and path.is_file() and not path.is_symlink()
+
+
+def print_json(value: object) -> None:
+    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    sys.stdout.buffer.flush()
+
+
+def _title(spec: str) -> str:
+    first = next((line.strip("# \t") for line in spec.splitlines() if line.strip("# \t")), "spec")
+    return first if len(first) <= 60 else first[:59] + "…"
+
+
+def _event(item: dict[str, Any]) -> Any:
+    from workers.cli.client import RunEvent
+
+    return RunEvent(seq=item["seq"], kind=item["kind"], at=item["at"], payload=item["payload"] or {})
+
+
+def _print_verdict(view: RunView, detail: dict[str, Any], console: Console) -> None:
+    verdict = detail["verdict"] or {"files": {}}
+    for path, text in verdict["files"].items():
+        console.rule(path, style="dim", align="left")
+        console.print(
+            Syntax(text, Syntax.guess_lexer(path, text), theme="ansi_dark", background_color="default")
+        )
+    console.print(verdict_panel(view))
+    usage = detail["usage"]
+    note = ", partly estimated" if usage["has_estimates"] else ""
+    simulated = " · [magenta]simulated[/]" if detail["simulated"] else ""
+    console.print(
+        f"[dim]{usage['calls']} calls, {usage['input_tokens']:,} tokens in, {usage['output_tokens']:,} out{note}[/]{simulated}"
+    )

@@ -1,0 +1,185 @@
+"""Commands that serve: everything at once, or one process each."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from workers import log
+from workers.cli.stack import Stack, is_free, running_url
+from workers.errors import SettingsError, UnavailableError
+from workers.provenance.migrate import migrate
+from workers.provenance.session import Database
+from workers.queues import Queue
+from workers.settings import Settings, environment, load
+
+Port = Annotated[int, typer.Option(min=1, max=65535, help="TCP port on 127.0.0.1")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(up)
+    app.command(name="migrate")(migrate_command)
+    app.command()(worker)
+    app.command()(api)
+    app.command()(beat)
+    app.command(name="simulate-llm")(simulate_llm)
+
+
+def up(port: Port = 8000) -> None:
+    """Start everything and keep it running, embedded or against the URLs in the environment."""
+    settings = load()
+    console = Console(highlight=False)
+    serving = running_url(settings.home)
+    if serving:
+        raise UnavailableError(
+            f"already serving at {serving}; stop that first, or set CONSENSUS_HOME to another folder"
+        )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    stack = Stack(settings, port=port, say=lambda line: console.print(f"[dim]{line}[/]"))
+    try:
+        stack.start()
+        console.print(f"[bold green]Consensus is serving at[/] {stack.url}   (interface: {stack.url}/docs)")
+        if stack.uses_simulator:
+            console.print(
+                "No model provider is set: answers are [magenta]simulated[/]. "
+                "Set a key, for example OPENAI_API_KEY or ANTHROPIC_API_KEY, for real ones."
+            )
+        console.print(f"[dim]logs: {stack.logs}   Ctrl-C stops it[/]")
+        while True:
+            time.sleep(1)
+            stack.tend()
+    except KeyboardInterrupt:
+        console.print("[dim]stopping …[/]")
+    finally:
+        stack.stop()
+    console.print("[dim]stopped[/]")
+
+
+def migrate_command() -> None:
+    """Bring the database to the schema that this version needs."""
+    settings = load()
+    if settings.database_url is None:
+        raise SettingsError(
+            "CONSENSUS_DATABASE_URL is not set; `consensus up` migrates its embedded database itself"
+        )
+    database = Database(settings.database_url, pool_size=2)
+    try:
+        before, now = migrate(database)
+    finally:
+        database.close()
+    state = "was there already" if before == now else f"now there, before: {before or 'empty'}"
+    Console(highlight=False).print(f"schema {now}: {state}")
+
+
+def worker(
+    queues: Annotated[str, typer.Option(help="queues to serve, separated by commas")] = "llm,control",
+    concurrency: Annotated[
+        int | None,
+        typer.Option(min=1, max=2000, help="model calls in flight; default CONSENSUS_LLM_CONCURRENCY"),
+    ] = None,
+) -> None:
+    """Serve queues with one process: threads that wait, one event loop that talks to the models."""
+    settings = _prepare()
+    wanted = [name.strip() for name in queues.split(",") if name.strip()]
+    unknown = sorted(set(wanted) - {queue.value for queue in Queue})
+    if unknown or not wanted:
+        known = ", ".join(queue.value for queue in Queue)
+        raise SettingsError(f"--queues {queues!r}: known queues are {known}")
+    from workers.celery_app import app, configure
+    from workers.tasks import pipeline, rescue  # noqa: F401 - registers the tasks
+    from workers.wiring import close_runtime, runtime
+
+    configure(settings)
+    runtime()
+    try:
+        app.worker_main(
+            [
+                "worker",
+                "--pool=threads",
+                f"--concurrency={concurrency or settings.llm_concurrency}",
+                f"--queues={','.join(wanted)}",
+                f"--hostname={wanted[0]}@%h",
+                "--without-gossip",
+                "--without-mingle",
+                "--task-events",
+                f"--loglevel={settings.log_level}",
+            ]
+        )
+    finally:
+        close_runtime()
+
+
+def api(port: Port = 8000) -> None:
+    """Serve the HTTP interface on 127.0.0.1."""
+    settings = _prepare()
+    if not is_free(port):
+        raise UnavailableError(f"port {port} is in use; choose another with --port")
+    import uvicorn
+
+    uvicorn.run(
+        "api.app:from_environment",
+        factory=True,
+        host="127.0.0.1",
+        port=port,
+        log_config=None,
+        log_level=settings.log_level.lower(),
+        timeout_graceful_shutdown=3,
+    )
+
+
+def beat() -> None:
+    """Send the periodic tasks (one process per installation)."""
+    settings = _prepare()
+    from workers.celery_app import configure
+
+    app = configure(settings)
+    with tempfile.TemporaryDirectory(prefix="consensus-beat-") as folder:
+        app.start(
+            [
+                "beat",
+                f"--schedule={Path(folder) / 'schedule'}",
+                "--pidfile=",
+                f"--loglevel={settings.log_level}",
+            ]
+        )
+
+
+def simulate_llm(
+    port: Port = 8001,
+    seed: Annotated[int, typer.Option(help="another seed, other answers")] = 0,
+    latency_seconds: Annotated[
+        float | None,
+        typer.Option(min=0, max=600, help="every answer takes this long; default: a spread under 1.2 s"),
+    ] = None,
+) -> None:
+    """Serve simulated models in both wire formats. Every reply says that it is simulated."""
+    _prepare()
+    if not is_free(port):
+        raise UnavailableError(f"port {port} is in use; choose another with --port")
+    from workers.providers.simulator.server import serve
+
+    serve(host="127.0.0.1", port=port, seed=seed, latency_seconds=latency_seconds)
+
+
+def _prepare() -> Settings:
+    """Settings and logs of a serving process, which ends with the process that started it, if that asks for it."""
+    settings = load()
+    log.configure(settings.log_level, as_json=settings.log_json)
+    if environment().get("CONSENSUS_STOP_WITH_STDIN") == "1":
+        threading.Thread(target=_stop_with_stdin, daemon=True).start()
+    return settings
+
+
+def _stop_with_stdin() -> None:
+    """A parent that was killed cannot stop its children; its end of the pipe closes all the same."""
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,216 @@
+"""Starts and stops everything that a run needs, in order, and keeps it running: servers, simulator, API, worker,
+scheduler. Used by `up` and, for as long as it takes, by `run` and `demo` when nothing is serving yet."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO
+
+from workers.cli.client import Client
+from workers.cli.embedded import EmbeddedServers
+from workers.errors import ConsensusError, UnavailableError
+from workers.provenance.migrate import migrate
+from workers.provenance.session import Database
+from workers.providers.registry import enabled
+from workers.settings import Settings, child_environment, environment
+
+#: How long the API may take until it is ready, and a process to end before it is killed.
+READY_SECONDS, STOP_SECONDS = 60.0, 10.0
+#: A child that dies is started again, at most this often before it is given up.
+MAX_RESTARTS = 20
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Child:
+    """A process of ours. It ends when its standard input closes, so it never outlives us."""
+
+    name: str
+    arguments: tuple[str, ...]
+    process: subprocess.Popen[bytes]
+    log: IO[bytes]
+    restarts: int = 0
+
+
+class Stack:
+    """The processes of one installation on this machine."""
+
+    def __init__(self, settings: Settings, *, port: int | None = None, say: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._port = free_port() if port is None else port
+        self._say = say
+        self._children: list[Child] = []
+        self._servers: EmbeddedServers | None = None
+        self._environment: dict[str, str] = {}
+        self.url = f"http://127.0.0.1:{self._port}"
+        self.uses_simulator = False
+        self.logs = settings.home / "logs"
+
+    def start(self) -> None:
+        """Start everything and wait until the API is ready. Raises: ConsensusError; nothing stays running."""
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> None:
+        if not is_free(self._port):
+            raise UnavailableError(
+                f"port {self._port} is in use; choose another with --port, or stop what uses it"
+            )
+        database_url, redis_url = self._start_servers()
+        changes = {"CONSENSUS_DATABASE_URL": database_url, "CONSENSUS_REDIS_URL": redis_url}
+        database = Database(database_url, pool_size=2)
+        try:
+            migrate(database)
+        finally:
+            database.close()
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self._environment = child_environment({**changes, "CONSENSUS_STOP_WITH_STDIN": "1"})
+        self._start_simulator()
+        self._spawn("api", "api", "--port", str(self._port))
+        self._spawn("worker", "worker")
+        self._spawn("beat", "beat")
+        self._wait_until_ready()
+        self._write_state()
+
+    def _start_servers(self) -> tuple[str, str]:
+        """Ours for each URL that is not set."""
+        database_url, redis_url = self._settings.database_url, self._settings.redis_url
+        if database_url and redis_url:
+            return database_url, redis_url
+        self._say(f"starting the embedded database and broker under {self._settings.home}")
+        self._servers = EmbeddedServers(self._settings.home)
+        embedded_database, embedded_redis = self._servers.start()
+        return database_url or embedded_database, redis_url or embedded_redis
+
+    def _start_simulator(self) -> None:
+        """The simulated provider, when no real one is on (`providers.registry` never mixes them)."""
+        if enabled(environment()):
+            return
+        port = free_port()
+        self._environment["CONSENSUS_SIMULATOR_URL"] = f"http://127.0.0.1:{port}/v1"
+        self._spawn("simulator", "simulate-llm", "--port", str(port))
+        self.uses_simulator = True
+
+    def _spawn(self, name: str, *arguments: str) -> None:
+        log = (self.logs / f"{name}.log").open("ab")
+        self._children.append(
+            Child(name=name, arguments=arguments, process=self._popen(arguments, log), log=log)
+        )
+
+    def _popen(self, arguments: tuple[str, ...], log: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "workers.cli.main", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=self._environment,
+            start_new_session=True,
+        )
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + READY_SECONDS
+        with Client(self.url) as client:
+            while True:
+                self.tend()
+                try:
+                    client.readiness()
+                except UnavailableError as error:
+                    if time.monotonic() > deadline:
+                        raise UnavailableError(f"the API did not become ready: {error}") from None
+                    time.sleep(0.1)
+                else:
+                    return
+
+    def tend(self) -> None:
+        """Start again what died. Raises: UnavailableError when a process dies again and again."""
+        for child in self._children:
+            code = child.process.poll()
+            if code is None:
+                continue
+            if child.restarts >= MAX_RESTARTS or code == 3:
+                raise UnavailableError(
+                    f"{child.name} ended with code {code}: {last_line(self.logs / f'{child.name}.log')}"
+                )
+            child.restarts += 1
+            self._say(f"{child.name} ended with code {code}; starting it again")
+            time.sleep(min(5.0, 0.2 * child.restarts))
+            child.process = self._popen(child.arguments, child.log)
+
+    def _write_state(self) -> None:
+        state = {"url": self.url, "pid": os.getpid(), "token": secrets.token_hex(8)}
+        (self._settings.home / "serving.json").write_text(json.dumps(state), encoding="utf-8")
+
+    def stop(self) -> None:
+        """Stop everything, last started first, the servers at the end; safe to repeat."""
+        serving = self._settings.home / "serving.json"
+        if self._children and serving.exists():
+            serving.unlink()
+        for child in reversed(self._children):
+            child.process.terminate()
+        deadline = time.monotonic() + STOP_SECONDS
+        for child in reversed(self._children):
+            try:
+                child.process.wait(timeout=max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                # Nothing is lost: its seats' leases run out and the next start rescues them.
+                child.process.kill()
+                child.process.wait()
+            child.log.close()
+            if child.process.stdin is not None:
+                child.process.stdin.close()
+        self._children.clear()
+        if self._servers is not None:
+            self._servers.stop()
+            self._servers = None
+
+
+def running_url(home: Path) -> str | None:
+    """The address of an `up` that serves from this data directory, if it answers."""
+    try:
+        state: Mapping[str, object] = json.loads((home / "serving.json").read_text(encoding="utf-8"))
+        url = str(state["url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    try:
+        with Client(url) as client:
+            client.readiness()
+    except ConsensusError:
+        return None
+    return url
+
+
+def free_port() -> int:
+    """A port that nothing uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def last_line(path: Path) -> str:
+    """The last line of a log, for an error message."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    except OSError:
+        return "it left no log"
+    return lines[-1] if lines else "it left no log"
