@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 
 import psycopg
 import structlog
@@ -36,7 +37,7 @@ class Hub:
                 await self._task
 
     @contextlib.contextmanager
-    def watching(self, run_id: str) -> contextlib.AbstractContextManager[asyncio.Event]:  # type: ignore[misc]
+    def watching(self, run_id: str) -> Iterator[asyncio.Event]:
         """An event that is set whenever the run's ledger has grown; clear it before reading the ledger."""
         event = asyncio.Event()
         self._waiters.setdefault(run_id, set()).add(event)

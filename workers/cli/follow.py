@@ -10,14 +10,13 @@ from collections.abc import Callable, Sequence
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.spinner import SPINNERS
 
 from workers.cli.client import Client, RunEvent
 from workers.cli.view import RunView, live_panel, overview
 from workers.errors import ConsensusError
 
 _REDRAW_SECONDS = 0.1
-_FRAMES = SPINNERS["dots"]["frames"]
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 def follow_one(client: Client, view: RunView, console: Console) -> None:
@@ -44,7 +43,7 @@ def follow_many(client: Client, views: Sequence[RunView], console: Console) -> N
 
 
 def _frame() -> str:
-    return str(_FRAMES[int(time.monotonic() * 10) % len(_FRAMES)])
+    return _FRAMES[int(time.monotonic() * 10) % len(_FRAMES)]
 
 
 def _follow(

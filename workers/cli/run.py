@@ -196,6 +196,5 @@ def _print_verdict(view: RunView, detail: dict[str, Any], console: Console) -> N
     usage = detail["usage"]
     note = ", partly estimated" if usage["has_estimates"] else ""
     simulated = " · [magenta]simulated[/]" if detail["simulated"] else ""
-    console.print(
-        f"[dim]{usage['calls']} calls, {usage['input_tokens']:,} tokens in, {usage['output_tokens']:,} out{note}[/]{simulated}"
-    )
+    tokens = f"{usage['input_tokens']:,} tokens in, {usage['output_tokens']:,} out"
+    console.print(f"[dim]{usage['calls']} calls, {tokens}{note}[/]{simulated}")

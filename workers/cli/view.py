@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -234,7 +234,7 @@ def _claims_table(judged: list[Mapping[str, Any]]) -> Table:
     return table
 
 
-def overview(views: list[RunView], *, is_final: bool) -> Table:
+def overview(views: Sequence[RunView], *, is_final: bool) -> Table:
     """Many runs, one a row."""
     table = Table(expand=True, pad_edge=False, box=None)
     table.add_column("run", no_wrap=True)

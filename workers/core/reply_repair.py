@@ -123,10 +123,11 @@ def _repair(text: str, expected_keys: Collection[str]) -> dict[str, Any] | None:
             value = json_repair.loads(body[body.index("{") :], skip_json_loads=True)
         except (ValueError, RecursionError, TypeError, IndexError):
             continue
-        candidates = value if isinstance(value, list) else [value]
+        candidates: list[Any] = value if isinstance(value, list) else [value]
         for candidate in candidates:
             if _fits(candidate, expected_keys) and candidate and _is_finite(candidate):
-                return dict(candidate)
+                found: dict[str, Any] = dict(candidate)
+                return found
     return None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +18,7 @@ from sqlalchemy import Connection, Row, insert, select, text, update
 from workers.core.run import RunState
 from workers.errors import NotFoundError
 from workers.provenance import payload
-from workers.provenance.digest import chain_hash
+from workers.provenance.digest import canonical, chain_hash, digest
 from workers.provenance.models import events, payloads, runs
 
 #: PostgreSQL channel on which a committed event is announced; the message is the run's id.
@@ -149,10 +150,7 @@ def verify(entries: Sequence[Event], *, run_id: str, head: str, genesis: str) ->
     for number, entry in enumerate(entries, start=1):
         if entry.seq != number or entry.run_id != run_id:
             return f"event {number} is missing or out of order"
-        if (
-            entry.payload is not None
-            and payload.digest(payload.canonical(entry.payload)) != entry.payload_digest
-        ):
+        if entry.payload is not None and digest(canonical(entry.payload)) != entry.payload_digest:
             return f"the payload of event {number} was changed"
         expected = chain_hash(
             run_id=run_id,
@@ -176,7 +174,7 @@ def _event(row: Row[Any]) -> Event:
         seq=row.seq,
         kind=row.kind,
         at=row.at,
-        payload=None if row.body is None else payload.json.loads(row.body),
+        payload=None if row.body is None else json.loads(row.body),
         payload_digest=row.payload_digest,
         previous_hash=row.previous_hash,
         hash=row.hash,

@@ -7,7 +7,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy import Connection, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from workers.core.run import Outcome, RunState, SeatState
@@ -229,7 +229,7 @@ def cancelled_among(connection: Connection, run_ids: list[str]) -> set[str]:
     return {row.run_id for row in rows}
 
 
-def _run(row: Row[Any]) -> Run:
+def _run(row: Any) -> Run:
     values = {field.name: getattr(row, field.name) for field in dataclasses.fields(Run)}
     values["state"] = RunState(row.state)
     values["outcome"] = None if row.outcome is None else Outcome(row.outcome)

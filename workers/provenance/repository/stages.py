@@ -93,7 +93,9 @@ def claim(connection: Connection, key: SeatKey, *, owner: str, lease_seconds: fl
         )
         .returning(stages.c.link, stages.c.attempts, stages.c.deliveries)
     ).one_or_none()
-    return row and Progress(link=row.link, attempts=row.attempts, deliveries=row.deliveries)
+    if row is None:
+        return None
+    return Progress(link=row.link, attempts=row.attempts, deliveries=row.deliveries)
 
 
 def settle(
