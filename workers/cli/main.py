@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-import click
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -40,9 +39,10 @@ def execute(arguments: list[str] | None = None) -> int:
         code = app(args=arguments, standalone_mode=False)
     except ConsensusError as error:
         return _refuse(str(error))
-    except click.ClickException as error:
-        return _refuse(error.format_message())
-    except (KeyboardInterrupt, click.Abort):
+    except typer.TyperException as error:
+        # No such command, a missing argument: their own sentence, with what would be right.
+        return _refuse(getattr(error, "format_message", lambda: str(error))())
+    except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:
         # The reader of our output went away (`| head`); say nothing more.

@@ -1,0 +1,1 @@
+"""The built-in teams and their prompts, shipped as package data."""
