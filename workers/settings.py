@@ -51,7 +51,7 @@ class Settings(BaseSettings):
         default=256, ge=1, le=2000, description="model calls in flight per worker process"
     )
     worker_processes: int = Field(
-        default=1, ge=1, le=256, description="expected workers; the share when Redis is away"
+        default=1, ge=1, le=256, description="workers that `up` starts; also the share when Redis is away"
     )
     database_pool: int = Field(default=16, ge=2, le=200, description="connections per process")
     slot_wait_seconds: float = Field(

@@ -50,6 +50,10 @@ class Client:
     def run(self, run_id: str) -> dict[str, Any]:
         return self._call("GET", f"/v1/runs/{run_id}")
 
+    def runs(self, **filters: Any) -> list[dict[str, Any]]:
+        """The newest runs that fit (`GET /v1/runs`)."""
+        return list(self._call("GET", "/v1/runs", params=filters)["runs"])
+
     def cancel(self, run_id: str) -> dict[str, Any]:
         return self._call("POST", f"/v1/runs/{run_id}/cancel")
 

@@ -51,7 +51,11 @@ def _follow(
 ) -> None:
     inbox = Inbox(client, views)
     if not console.is_terminal:
-        inbox.pump(lambda title, line: console.print(f"{title}: {line}", markup=False, highlight=False))
+        inbox.pump(
+            lambda title, line: console.print(
+                f"{title}: {line}", markup=False, highlight=False, soft_wrap=True
+            )
+        )
         return
     with Live(picture(), console=console, transient=True, auto_refresh=False) as live:
         inbox.pump(lambda *_: None, idle=lambda: live.update(picture(), refresh=True))

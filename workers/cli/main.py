@@ -41,7 +41,8 @@ def execute(arguments: list[str] | None = None) -> int:
         return _refuse(str(error))
     except typer.TyperException as error:
         # No such command, a missing argument: their own sentence, with what would be right.
-        return _refuse(getattr(error, "format_message", lambda: str(error))())
+        sentence = getattr(error, "format_message", error.__str__)
+        return _refuse(sentence())
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:

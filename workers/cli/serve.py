@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -107,7 +106,7 @@ def worker(
                 "--pool=threads",
                 f"--concurrency={concurrency or settings.llm_concurrency}",
                 f"--queues={','.join(wanted)}",
-                f"--hostname={wanted[0]}@%h",
+                f"--hostname={name}@%h",
                 "--without-gossip",
                 "--without-mingle",
                 "--task-events",
@@ -167,7 +166,7 @@ def simulate_llm(
         raise UnavailableError(f"port {port} is in use; choose another with --port")
     from workers.providers.simulator.server import serve
 
-    serve(host="127.0.0.1", port=port, seed=seed, latency_seconds=latency_seconds)
+    serve(host="127.0.0.1", port=port, seed=seed, latency=latency_seconds)
 
 
 def _prepare() -> Settings:
@@ -181,5 +180,7 @@ def _prepare() -> Settings:
 
 def _stop_with_stdin() -> None:
     """A parent that was killed cannot stop its children; its end of the pipe closes all the same."""
-    sys.stdin.buffer.read()
+    # The bare descriptor: a reader object's lock would trip the interpreter on its way out.
+    while os.read(0, 1024):
+        pass
     os.kill(os.getpid(), signal.SIGTERM)

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
+import httpx
+
 from workers.cli.client import Client
 from workers.cli.embedded import EmbeddedServers
 from workers.errors import ConsensusError, UnavailableError
@@ -78,9 +80,10 @@ class Stack:
         self._environment = child_environment({**changes, "CONSENSUS_STOP_WITH_STDIN": "1"})
         self._start_simulator()
         self._spawn("api", "api", "--port", str(self._port))
-        self._spawn("worker", "worker")
+        for number in range(1, self._settings.worker_processes + 1):
+            self._spawn(f"worker-{number}", "worker", "--name", f"llm{number}")
         self._spawn("beat", "beat")
-        self._wait_until_ready()
+        self._wait_for(lambda: _answers(f"{self.url}/readyz"), "the API")
         self._write_state()
 
     def _start_servers(self) -> tuple[str, str]:
@@ -100,6 +103,7 @@ class Stack:
         port = free_port()
         self._environment["CONSENSUS_SIMULATOR_URL"] = f"http://127.0.0.1:{port}/v1"
         self._spawn("simulator", "simulate-llm", "--port", str(port))
+        self._wait_for(lambda: _answers(f"http://127.0.0.1:{port}/healthz"), "the simulator")
         self.uses_simulator = True
 
     def _spawn(self, name: str, *arguments: str) -> None:
@@ -118,19 +122,15 @@ class Stack:
             start_new_session=True,
         )
 
-    def _wait_until_ready(self) -> None:
+    def _wait_for(self, is_ready: Callable[[], bool], name: str) -> None:
         deadline = time.monotonic() + READY_SECONDS
-        with Client(self.url) as client:
-            while True:
-                self.tend()
-                try:
-                    client.readiness()
-                except UnavailableError as error:
-                    if time.monotonic() > deadline:
-                        raise UnavailableError(f"the API did not become ready: {error}") from None
-                    time.sleep(0.1)
-                else:
-                    return
+        while not is_ready():
+            self.tend()
+            if time.monotonic() > deadline:
+                raise UnavailableError(
+                    f"{name} did not become ready within {READY_SECONDS:g} s; see the logs in {self.logs}"
+                )
+            time.sleep(0.05)
 
     def tend(self) -> None:
         """Start again what died. Raises: UnavailableError when a process dies again and again."""
@@ -188,6 +188,13 @@ def running_url(home: Path) -> str | None:
     except ConsensusError:
         return None
     return url
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=5).is_success
+    except httpx.HTTPError:
+        return False
 
 
 def free_port() -> int:

@@ -98,7 +98,7 @@ class Asking(Generic[_Answer]):
             raise SeatFailedError(
                 "lost_worker", "every model of the chain was tried before a worker was lost"
             )
-        detail = "; ".join(f"{link}: {message}" for link, _, message in failures)
+        detail = "; ".join(f"{link.provider}/{link.model}: {message}" for link, _, message in failures)
         raise SeatFailedError(failures[-1][1], detail[:2000])
 
     def _ask_link(self, link: Link, number: int) -> Answered[_Answer]:

@@ -33,7 +33,10 @@ def review_candidate(work: Work) -> tuple[str, dict[str, Any]]:
         ),
     )
     review = to_review(
-        answered.answer, reviewer=work.key.seat, model=str(answered.link), family=answered.link.family
+        answered.answer,
+        reviewer=work.key.seat,
+        model=f"{answered.link.provider}/{answered.link.model}",
+        family=answered.link.family,
     )
     return "review.arrived", {
         "seat": work.key.seat,
