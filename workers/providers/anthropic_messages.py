@@ -1,0 +1,171 @@
+"""Anthropic Messages (reference/panel.md §5.2): pure encoding, decoding, accumulating."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from workers.core.reply import Completion, CompletionRequest, FinishReason
+from workers.providers.base import MalformedResponseError
+from workers.providers.compat import Compat
+from workers.providers.error_class import classify_embedded
+from workers.providers.reply_draft import ReplyDraft, mapping, parse_json, token_count
+from workers.providers.sse import SseEvent
+from workers.providers.wire import Wire
+
+_VERSION = "2023-06-01"
+
+_FINISH_REASONS = {
+    "end_turn": FinishReason.STOP,
+    "stop_sequence": FinishReason.STOP,
+    "max_tokens": FinishReason.LENGTH,
+    "model_context_window_exceeded": FinishReason.LENGTH,
+    "tool_use": FinishReason.TOOL_CALLS,
+    "refusal": FinishReason.REFUSAL,
+}
+
+
+def encode(request: CompletionRequest, compat: Compat) -> dict[str, Any]:
+    """The JSON body. Instructions leave the conversation for a field of their own, and neighbours of one
+    role are joined, because roles must alternate. There is no JSON mode; the prompt has to ask."""
+    instructions = "\n\n".join(message.content for message in request.messages if message.role == "system")
+    turns = [message for message in request.messages if message.role != "system"]
+    body: dict[str, Any] = {
+        "model": request.model,
+        "max_tokens": request.max_tokens,
+        "messages": [
+            {"role": role, "content": "\n\n".join(message.content for message in neighbours)}
+            for role, neighbours in groupby(turns, key=lambda message: message.role)
+        ],
+    }
+    if not turns:
+        # At least one user turn is required; instructions alone are then the question.
+        body["messages"] = [{"role": "user", "content": instructions}]
+    elif instructions:
+        body["system"] = instructions
+    if request.temperature is not None and compat.max_temperature is not None:
+        body["temperature"] = min(request.temperature, compat.max_temperature)
+    if request.stream:
+        body["stream"] = True
+    return body
+
+
+def decode(body: bytes, request: CompletionRequest) -> Completion:
+    """Read a whole 200 body.
+
+    Raises: MalformedResponseError (no JSON, no content list); EmptyReplyError; RefusedError; the class of an
+    error that came inside the 200.
+    """
+    document = mapping(parse_json(body, "reply"))
+    if document.get("type") == "error" or document.get("error"):
+        raise classify_embedded(document)
+    if not isinstance(document.get("content"), list):
+        raise MalformedResponseError(f"the reply has no content list: {str(document)[:200]}")
+    draft = ReplyDraft()
+    draft.see_marker(document)
+    _read_message(document, draft)
+    for block in document["content"]:
+        _read_block(mapping(block), draft)
+    _read_finish(document.get("stop_reason"), draft)
+    draft.output_tokens = token_count(mapping(document.get("usage")).get("output_tokens"))
+    return draft.completion(request)
+
+
+class MessageStream:
+    """Builds a reply from events; goes by the `type` inside the data, which the `event:` line repeats."""
+
+    def __init__(self) -> None:
+        self.draft = ReplyDraft()
+        self.is_done = False
+
+    def feed(self, event: SseEvent) -> None:
+        if event.data.strip() == "[DONE]":
+            # Not of this format, but gateways that translate from the other one leave it in.
+            self.is_done = True
+            return
+        data = parse_json(event.data, "event of the stream")
+        if not isinstance(data, dict):
+            raise MalformedResponseError(f"an event of the stream is not an object: {event.data[:200]}")
+        self.draft.see_marker(data)
+        match data.get("type"):
+            case "message_start":
+                _read_message(mapping(data.get("message")), self.draft)
+            case "content_block_start":
+                _read_block(mapping(data.get("content_block")), self.draft)
+            case "content_block_delta":
+                _read_block(mapping(data.get("delta")), self.draft)
+            case "message_delta":
+                _read_finish(mapping(data.get("delta")).get("stop_reason"), self.draft)
+                _read_final_usage(mapping(data.get("usage")), self.draft)
+            case "message_stop":
+                self.is_done = True
+            case "error":
+                # An overload comes like this, after a 200 and perhaps after half the text.
+                raise classify_embedded(data)
+            case _:
+                # ping, content_block_stop, and whatever is invented next.
+                pass
+
+
+def _read_message(message: dict[str, Any], draft: ReplyDraft) -> None:
+    if isinstance(message.get("model"), str):
+        draft.model = message["model"]
+    if isinstance(message.get("id"), str):
+        draft.request_id = message["id"]
+    _read_input_usage(mapping(message.get("usage")), draft)
+
+
+def _read_input_usage(usage: dict[str, Any], draft: ReplyDraft) -> None:
+    """`input_tokens` leaves cached input out; what is billed is the sum of the three.
+
+    The output count that `message_start` carries is a placeholder (1), so it is not read here.
+    """
+    fresh = token_count(usage.get("input_tokens"))
+    if fresh is None:
+        return
+    read = token_count(usage.get("cache_read_input_tokens")) or 0
+    written = token_count(usage.get("cache_creation_input_tokens")) or 0
+    # `message_delta` may repeat the input side, without the cache's share: the fuller count stands.
+    if fresh + read + written > (draft.input_tokens or 0):
+        draft.input_tokens = fresh + read + written
+        draft.cached_input_tokens = read
+
+
+def _read_final_usage(usage: dict[str, Any], draft: ReplyDraft) -> None:
+    """Of `message_delta`: the output count is cumulative, so it replaces, never adds."""
+    output = token_count(usage.get("output_tokens"))
+    if output is not None:
+        draft.output_tokens = output
+    _read_input_usage(usage, draft)
+
+
+def _read_block(block: dict[str, Any], draft: ReplyDraft) -> None:
+    """A content block, the start of one, or a delta: text, thinking or a tool's input."""
+    if isinstance(block.get("text"), str) and block["text"]:
+        draft.text.append(block["text"])
+    elif isinstance(block.get("thinking"), str) and block["thinking"]:
+        draft.reasoning.append(block["thinking"])
+    elif block.get("type") == "redacted_thinking":
+        draft.has_hidden_reasoning = True
+    elif block.get("type") in ("tool_use", "input_json_delta"):
+        draft.has_tool_calls = True
+
+
+def _read_finish(reason: Any, draft: ReplyDraft) -> None:
+    if isinstance(reason, str) and reason:
+        draft.finish = _FINISH_REASONS.get(reason, FinishReason.UNKNOWN)
+
+
+def headers(api_key: str) -> dict[str, str]:
+    return {"anthropic-version": _VERSION, **({"x-api-key": api_key} if api_key else {})}
+
+
+ANTHROPIC_MESSAGES = Wire(
+    completion_path="/messages",
+    headers=headers,
+    encode=encode,
+    decode=decode,
+    accumulator=MessageStream,
+    # `max_tokens` is required here, so it cannot be given up.
+    optional_fields=frozenset({"temperature"}),
+)

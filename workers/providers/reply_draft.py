@@ -1,0 +1,132 @@
+"""A reply while it is being read: filled from a whole body or from stream events, then judged once.
+
+Both wire formats end here, so that an empty, refused or uncounted reply means the same whoever sent it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import orjson
+
+from workers.core.reply import Completion, CompletionRequest, FinishReason, Usage
+from workers.providers.base import EmptyReplyError, MalformedResponseError, RefusedError, TransportError
+from workers.providers.error_body import parse_error_body
+
+#: Where a provider does not count, we do: about four characters a token in English prose and code.
+CHARACTERS_PER_TOKEN = 4
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class ReplyDraft:
+    """Token counts are None until the provider states them; `finish` is None until it says why it stopped.
+
+    `has_hidden_reasoning`: tokens were billed for thinking that is not shown.
+    """
+
+    text: list[str] = dataclasses.field(default_factory=list)
+    reasoning: list[str] = dataclasses.field(default_factory=list)
+    refusal: list[str] = dataclasses.field(default_factory=list)
+    finish: FinishReason | None = None
+    model: str = ""
+    request_id: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int = 0
+    has_hidden_reasoning: bool = False
+    has_tool_calls: bool = False
+    is_simulated: bool = False
+
+    @property
+    def has_output(self) -> bool:
+        return bool(self.text or self.reasoning or self.refusal)
+
+    def see_marker(self, document: dict[str, Any]) -> None:
+        """The simulator signs each body and event; nothing else may call a reply simulated."""
+        if document.get("simulated") is True:
+            self.is_simulated = True
+
+    def spent(self, request: CompletionRequest) -> Usage:
+        """What this reply cost so far: the provider's counts, our estimate (marked) where it gave none."""
+        characters_in = sum(len(message.content) for message in request.messages)
+        characters_out = sum(map(len, (*self.text, *self.reasoning, *self.refusal)))
+        is_stated = self.input_tokens is not None and self.output_tokens is not None
+        return Usage(
+            input_tokens=_estimate(characters_in) if self.input_tokens is None else self.input_tokens,
+            output_tokens=_estimate(characters_out) if self.output_tokens is None else self.output_tokens,
+            cached_input_tokens=self.cached_input_tokens,
+            is_estimated=not is_stated,
+        )
+
+    def completion(self, request: CompletionRequest) -> Completion:
+        """The finished reply. A truncated one (`FinishReason.LENGTH`) with text is returned: the caller knows
+        whether half an answer is worth anything.
+
+        Raises: RefusedError; EmptyReplyError.
+        """
+        usage = self.spent(request)
+        text, reasoning, refusal = ("".join(pieces) for pieces in (self.text, self.reasoning, self.refusal))
+        if refusal or self.finish is FinishReason.REFUSAL:
+            raise RefusedError(
+                f"the model declined: {refusal or text or 'no reason given'}"[:300], usage=usage
+            )
+        if not text.strip():
+            self._raise_empty(reasoning, usage)
+        return Completion(
+            text=text,
+            model_served=self.model or request.model,
+            finish_reason=self.finish or FinishReason.UNKNOWN,
+            usage=usage,
+            reasoning=reasoning,
+            is_simulated=self.is_simulated,
+            request_id=self.request_id,
+        )
+
+    def streamed_completion(self, request: CompletionRequest) -> Completion:
+        """As `completion`, for a stream at its end, where no finish reason means that the rest is missing.
+
+        Raises: TransportError besides.
+        """
+        if self.finish is None:
+            length = sum(map(len, self.text))
+            raise TransportError(f"the stream ended after {length} characters without a finish reason")
+        return self.completion(request)
+
+    def _raise_empty(self, reasoning: str, usage: Usage) -> None:
+        if self.has_tool_calls:
+            raise EmptyReplyError(
+                "the model called a tool; none was offered, and there is no text", usage=usage
+            )
+        # A budget used up without a word of text went into thinking, shown or not.
+        if reasoning or self.has_hidden_reasoning or self.finish is FinishReason.LENGTH:
+            raise EmptyReplyError(
+                "thinking used the whole output budget before the first word; raise max_tokens",
+                usage=usage,
+                reasoning_only=True,
+            )
+        raise EmptyReplyError("the reply holds no text", usage=usage)
+
+
+def _estimate(characters: int) -> int:
+    return math.ceil(characters / CHARACTERS_PER_TOKEN)
+
+
+def parse_json(raw: bytes | str, what: str) -> Any:
+    """JSON from the wire. `what` names it in the error. Raises: MalformedResponseError."""
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        encoded = raw.encode("utf-8", errors="replace") if isinstance(raw, str) else raw
+        shown = parse_error_body(encoded).message
+        raise MalformedResponseError(f"the {what} is not JSON: {shown or 'it is empty'}") from None
+
+
+def token_count(value: Any) -> int | None:
+    """A count as providers send it; anything that is not a natural number is no count."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """`value` if it is a JSON object, else an empty one: optional parts of replies may be null or absent."""
+    return value if isinstance(value, dict) else {}
