@@ -19,8 +19,8 @@ def configure(settings: Settings) -> Celery:
         )
     app.conf.update(
         broker_url=settings.redis_url,
-        # Only the chord's join uses it: no result is kept, and the API never subscribes to one.
-        result_backend=settings.redis_url,
+        # Only the chord's join uses it: no result is kept or waited for.
+        result_backend=f"workers.chord_join:JoinBackend+{settings.redis_url}",
         task_ignore_result=True,
         result_chord_expires=86_400,
         result_expires=86_400,

@@ -7,6 +7,11 @@ import sys
 
 import structlog
 
+_NARRATORS = (
+    *("httpx", "httpcore", "aiohttp", "kombu", "uvicorn.access", "alembic"),
+    *("celery.worker.strategy", "celery.app.trace", "celery.utils.functional"),
+)
+
 
 def configure(level: str, *, as_json: bool) -> None:
     """Set up this process's logs on standard error, the libraries' included."""
@@ -37,6 +42,6 @@ def configure(level: str, *, as_json: bool) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # Libraries that narrate every request; their warnings still come through.
-    for name in ("httpx", "httpcore", "aiohttp", "celery.utils.functional", "kombu", "uvicorn.access"):
+    # Libraries that narrate every request or message; their warnings still come through.
+    for name in _NARRATORS:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))

@@ -60,7 +60,13 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["input_digest"], ["payloads.digest"], name=op.f("fk_runs_input_digest")),
         sa.ForeignKeyConstraint(["team_digest"], ["payloads.digest"], name=op.f("fk_runs_team_digest")),
         sa.ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], name=op.f("fk_runs_tenant_id")),
-        sa.ForeignKeyConstraint(["verdict_digest"], ["payloads.digest"], name=op.f("fk_runs_verdict_digest")),
+        sa.ForeignKeyConstraint(
+            ["verdict_digest"],
+            ["payloads.digest"],
+            name=op.f("fk_runs_verdict_digest"),
+            deferrable=True,
+            initially="DEFERRED",
+        ),
         sa.PrimaryKeyConstraint("run_id", name=op.f("pk_runs")),
         sa.UniqueConstraint("tenant_id", "idempotency_key", name=op.f("uq_runs_tenant_id_idempotency_key")),
     )
@@ -107,7 +113,13 @@ def upgrade() -> None:
         sa.Column("cause", sa.Text(), nullable=True),
         sa.Column("detail", sa.Text(), nullable=True),
         sa.Column("result_digest", sa.Text(), nullable=True),
-        sa.ForeignKeyConstraint(["result_digest"], ["payloads.digest"], name=op.f("fk_stages_result_digest")),
+        sa.ForeignKeyConstraint(
+            ["result_digest"],
+            ["payloads.digest"],
+            name=op.f("fk_stages_result_digest"),
+            deferrable=True,
+            initially="DEFERRED",
+        ),
         sa.ForeignKeyConstraint(
             ["run_id"], ["runs.run_id"], name=op.f("fk_stages_run_id"), ondelete="CASCADE"
         ),

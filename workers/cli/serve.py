@@ -85,6 +85,7 @@ def worker(
         int | None,
         typer.Option(min=1, max=2000, help="model calls in flight; default CONSENSUS_LLM_CONCURRENCY"),
     ] = None,
+    name: Annotated[str, typer.Option(help="what Flower calls this worker; one name a process")] = "llm",
 ) -> None:
     """Serve queues with one process: threads that wait, one event loop that talks to the models."""
     settings = _prepare()
@@ -109,7 +110,6 @@ def worker(
                 f"--hostname={name}@%h",
                 "--without-gossip",
                 "--without-mingle",
-                "--task-events",
                 f"--loglevel={settings.log_level}",
             ]
         )

@@ -37,6 +37,12 @@ DEFAULT_TENANT = "default"
 
 _TIME = DateTime(timezone=True)
 
+
+def _late(target: str) -> ForeignKey:
+    """Checked at commit: the ledger writes the payload after the row that names it, in the same transaction."""
+    return ForeignKey(target, deferrable=True, initially="DEFERRED")
+
+
 tenants = Table(
     "tenants",
     metadata,
@@ -73,7 +79,7 @@ runs = Table(
     Column("metadata", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("idempotency_key", Text),
     Column("request_digest", Text, nullable=False),
-    Column("verdict_digest", Text, ForeignKey("payloads.digest")),
+    Column("verdict_digest", Text, _late("payloads.digest")),
     Column("ledger_seq", Integer, nullable=False, server_default="0"),
     Column("ledger_head", Text, nullable=False),
     Column("created_at", _TIME, nullable=False, server_default=text("now()")),
@@ -104,7 +110,7 @@ stages = Table(
     Column("finished_at", _TIME),
     Column("cause", Text),
     Column("detail", Text),
-    Column("result_digest", Text, ForeignKey("payloads.digest")),
+    Column("result_digest", Text, _late("payloads.digest")),
 )
 Index("ix_stages_pending", stages.c.enqueued_at, postgresql_where=text("state = 'pending'"))
 Index("ix_stages_running", stages.c.lease_expires_at, postgresql_where=text("state = 'running'"))

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from sqlalchemy import Connection, create_engine, text
-from sqlalchemy.exc import DBAPIError, OperationalError
+import psycopg
+from sqlalchemy import Connection, create_engine, event, text
+from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from workers.errors import UnavailableError
+
+#: A pooled connection idle for longer is tried before it is used.
+IDLE_SECONDS = 2.0
 
 
 class Database:
@@ -21,9 +28,11 @@ class Database:
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=60,
-            pool_pre_ping=True,
             connect_args={"connect_timeout": 5, "application_name": "consensus"},
         )
+        self._autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        event.listen(self._engine, "checkout", _ping_if_idle)
+        event.listen(self._engine, "checkin", _note_checkin)
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
@@ -31,15 +40,17 @@ class Database:
 
         Raises: UnavailableError when the database cannot be reached.
         """
-        try:
-            with self._engine.begin() as connection:
-                yield connection
-        except (OperationalError, PoolTimeoutError) as error:
-            raise UnavailableError(f"the database does not answer: {_first_line(error)}") from error
-        except DBAPIError as error:
-            if error.connection_invalidated:
-                raise UnavailableError(f"the database broke off: {_first_line(error)}") from error
-            raise
+        with _translated(), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def single(self) -> Iterator[Connection]:
+        """A transaction of one statement: PostgreSQL commits it by itself, two round trips fewer.
+
+        Raises: UnavailableError when the database cannot be reached.
+        """
+        with _translated(), self._autocommit.connect() as connection:
+            yield connection
 
     def schema_revision(self) -> str | None:
         """The migration the database is at, None for an empty one."""
@@ -54,3 +65,32 @@ class Database:
 def _first_line(error: Exception) -> str:
     cause = getattr(error, "orig", None) or error
     return str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, PoolTimeoutError) as error:
+        raise UnavailableError(f"the database does not answer: {_first_line(error)}") from error
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise UnavailableError(f"the database broke off: {_first_line(error)}") from error
+        raise
+
+
+def _note_checkin(_: Any, record: ConnectionPoolEntry) -> None:
+    record.info["idle_since"] = time.monotonic()
+
+
+def _ping_if_idle(connection: Any, record: ConnectionPoolEntry, _: Any) -> None:
+    """A connection that lay idle is tried before use, so that a restarted database costs nobody an error; one
+    that was used a moment ago is not, which saves a round trip a transaction."""
+    idle_since = record.info.get("idle_since")
+    if idle_since is None or time.monotonic() - idle_since < IDLE_SECONDS:
+        return
+    try:
+        connection.execute("SELECT 1")
+        connection.rollback()
+    except psycopg.Error as error:
+        raise DisconnectionError from error

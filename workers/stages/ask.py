@@ -18,7 +18,7 @@ from workers.core.reply import Completion, CompletionRequest, FinishReason, Mess
 from workers.core.reply_repair import MalformedReplyError, Rung, repair
 from workers.core.team import SeatAt
 from workers.errors import ConsensusError, SettingsError, SlotTimeoutError
-from workers.provenance.repository import calls, runs, stages
+from workers.provenance.repository import calls, stages
 from workers.provenance.repository.stages import Progress, SeatKey
 from workers.providers.base import EmptyReplyError, ProviderError
 from workers.providers.chain import Link
@@ -129,7 +129,7 @@ class Asking(Generic[_Answer]):
     def _ask_once(self, link: Link, number: int) -> Answered[_Answer]:
         request = self._request(link)
         call_id = self.context.new_id("call")
-        with self.context.database.begin() as connection:
+        with self.context.database.single() as connection:
             calls.sent(
                 connection,
                 calls.NewCall(
@@ -202,10 +202,8 @@ class Asking(Generic[_Answer]):
         except MalformedReplyError as error:
             problem = str(error)
         was_truncated = completion.finish_reason is FinishReason.LENGTH
-        with self.context.database.begin() as connection:
+        with self.context.database.single() as connection:
             calls.done(connection, call_id, completion, rung=rung)
-            if completion.is_simulated:
-                runs.mark_simulated(connection, self.key.run_id)
         if answer is not None and rung is not None and not was_truncated:
             return Answered(
                 answer=answer,

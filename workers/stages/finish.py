@@ -10,11 +10,12 @@ from workers.core.finding import Abstention
 from workers.core.run import Finish, RunState, SeatState, Stage, next_step
 from workers.core.team import Team
 from workers.core.verdict import Case, Ruling, StageFailure, Verdict, decide
-from workers.provenance import ledger, payload
+from workers.provenance import ledger
 from workers.provenance.repository import runs, stages
 from workers.provenance.repository.stages import SeatRow
 from workers.stages.consensus import reviews_of, tally_of
 from workers.stages.context import Context
+from workers.stages.seat import team_of
 
 
 def finish_run(context: Context, run_id: str) -> Verdict | None:
@@ -24,25 +25,17 @@ def finish_run(context: Context, run_id: str) -> Verdict | None:
             return None
         if not isinstance(next_step(stages.seated(connection, run_id, entries.round)), Finish):
             return None
-        rows = [row for row in stages.rows_of(connection, run_id) if row.key.round == entries.round]
-        team = Team.model_validate(payload.load(connection, entries.team_digest))
-        wanted = [row.result_digest for row in rows if row.result_digest is not None]
-        case = case_of(team, rows, payload.load_all(connection, wanted))
-        verdict = decide(case)
-        data = verdict.as_data()
-        runs.finish(
-            connection, run_id, outcome=verdict.outcome, verdict_digest=payload.store(connection, data)
-        )
-        entries.append("run.finished", data, at=context.now())
+        rows = stages.rows_of(connection, run_id, entries.round)
+        verdict = decide(case_of(team_of(connection, entries.team_digest), rows))
+        verdict_digest = entries.append("run.finished", verdict.as_data(), at=context.now())
+        runs.finish(connection, run_id, outcome=verdict.outcome, verdict_digest=verdict_digest)
         return verdict
 
 
-def case_of(team: Team, rows: list[SeatRow], values: dict[str, Any]) -> Case:
-    """The verdict's input from a run's rows and results."""
+def case_of(team: Team, rows: list[SeatRow]) -> Case:
+    """The verdict's input from a run's rows and their results."""
     results: dict[tuple[Stage, str], Any] = {
-        (row.key.stage, row.key.seat): values[row.result_digest]
-        for row in rows
-        if row.result_digest is not None
+        (row.key.stage, row.key.seat): row.result for row in rows if row.result is not None
     }
     reviews = reviews_of(results)
     candidate = results.get((Stage.CODER, "coder"))

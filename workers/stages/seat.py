@@ -49,8 +49,6 @@ class Work:
     material: Material
     #: Results of the run's terminal seats so far, by (stage, seat); failed and abstained seats have none.
     results: Mapping[tuple[Stage, str], Any]
-    #: (stage, seat, cause, detail) of the seats that gave up.
-    given_up: tuple[tuple[Stage, str, str, str], ...]
 
 
 #: A stage's own work: returns the kind of the ledger's event and the result, which is also its payload.
@@ -106,7 +104,7 @@ def open_next(context: Context, connection: Connection, entries: ledger.Writer) 
     """`advance` inside the caller's transaction and lock."""
     if entries.state in {RunState.FINISHED, RunState.CANCELLED}:
         return None
-    team = Team.model_validate(payload.load(connection, entries.team_digest))
+    team = team_of(connection, entries.team_digest)
     step = next_step(stages.seated(connection, entries.run_id, entries.round))
     if isinstance(step, Wait):
         return None
@@ -148,33 +146,17 @@ def _claim(context: Context, key: SeatKey) -> Work | None:
         progress = stages.claim(connection, key, owner=context.owner, lease_seconds=context.lease_seconds)
         if progress is None:
             return None
-        run = runs.get_any_tenant(connection, key.run_id)
-        rows = [
-            row
-            for row in stages.rows_of(connection, key.run_id)
-            if row.key.round == key.round and row.key != key
-        ]
-        wanted = [run.team_digest, run.input_digest]
-        wanted += [row.result_digest for row in rows if row.result_digest is not None]
-        values = payload.load_all(connection, wanted)
-    team = Team.model_validate(values[run.team_digest])
+        order = runs.order_of(connection, key.run_id)
+        rows = [row for row in stages.rows_of(connection, key.run_id, key.round) if row.key != key]
+        team = team_of(connection, order.team_digest)
     return Work(
         context=context,
         key=key,
         place=team.place(key.stage, key.seat),
         progress=progress,
         team=team,
-        material=Material.of(values[run.input_digest]),
-        results={
-            (row.key.stage, row.key.seat): values[row.result_digest]
-            for row in rows
-            if row.result_digest is not None
-        },
-        given_up=tuple(
-            (row.key.stage, row.key.seat, row.cause or "unknown", row.detail or "")
-            for row in rows
-            if row.state in {SeatState.ABSTAINED, SeatState.FAILED}
-        ),
+        material=Material.of(order.material),
+        results={(row.key.stage, row.key.seat): row.result for row in rows if row.result is not None},
     )
 
 
@@ -185,11 +167,11 @@ def _settle(context: Context, key: SeatKey, kind: str, result: dict[str, Any]) -
             key,
             owner=context.owner,
             state=SeatState.DONE,
-            result_digest=payload.store(connection, result),
+            result_digest=entries.append(kind, result, at=context.now()),
         )
         if not is_ours:
+            entries.pending.clear()
             return None
-        entries.append(kind, result, at=context.now())
         return open_next(context, connection, entries)
 
 
@@ -202,6 +184,22 @@ def _give_up(context: Context, key: SeatKey, *, cause: str, detail: str) -> Next
             return None
         record_give_up(context, entries, key, cause=cause, detail=detail)
         return open_next(context, connection, entries)
+
+
+#: Teams by digest: what stands under a digest never changes, and every seat of every run needs its team.
+_teams: dict[str, Team] = {}
+_MAX_TEAMS = 256
+
+
+def team_of(connection: Connection, digest: str) -> Team:
+    """The team a run was submitted with, whatever its file says today."""
+    team = _teams.get(digest)
+    if team is None:
+        team = Team.model_validate(payload.load(connection, digest))
+        if len(_teams) >= _MAX_TEAMS:
+            _teams.clear()
+        _teams[digest] = team
+    return team
 
 
 def record_give_up(

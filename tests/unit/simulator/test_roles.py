@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from tests.unit.simulator.rehearsal import ask, example_specs, material, review_of
+from workers.core.answers import ReviewAnswer, to_review
 from workers.core.artefact import numbered
+from workers.core.finding import unsupported_reason
 from workers.providers.simulator.catalogue import load_catalogue
 from workers.providers.simulator.problem import MODELS, Variant
 from workers.providers.simulator.roles import PLACEHOLDER_PATH, answer
@@ -199,3 +201,15 @@ def test_without_a_known_role_the_model_says_what_it_is() -> None:
     for system in ("", "# Role: poet"):
         text = answer(system, "hello", model=MODELS[0], seed=0, catalogue=load_catalogue())
         assert text.startswith("This is sim-alder-large, a simulated model.")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_reviewer_says_that_a_placeholder_fulfils_nothing(model: str) -> None:
+    files = asked("coder", material(UNKNOWN))["files"]
+    shown = {path: numbered(text) for path, text in files.items()}
+
+    answer = ReviewAnswer(**asked("reviewer", material(UNKNOWN, files=shown), model=model))
+
+    review = to_review(answer, reviewer="rigor", model=model, family="f")
+    assert [finding.severity.word for finding in review.findings] == ["medium"]
+    assert unsupported_reason(review.findings[0], files) is None

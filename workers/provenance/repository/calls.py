@@ -7,10 +7,10 @@ import dataclasses
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, select, text, update
 
 from workers.core.reply import Completion, Usage
-from workers.provenance import payload
+from workers.provenance.digest import canonical, digest
 from workers.provenance.models import calls
 from workers.provenance.repository.stages import SeatKey, count_attempt, refund_attempt
 
@@ -54,22 +54,72 @@ class SeatUsage:
     seconds: float
 
 
-def sent(connection: Connection, new: NewCall) -> None:
-    """Write the row of a call that is about to be sent and count the attempt on its seat."""
-    connection.execute(
-        insert(calls).values(
-            call_id=new.call_id,
-            **dataclasses.asdict(new.key),
-            pass_number=new.pass_number,
-            link=new.link,
-            provider=new.provider,
-            model_asked=new.model,
-            family=new.family,
-            state="sent",
-            request_digest=payload.store(connection, new.request),
+_NO_ERROR = {"error_kind": None, "error": None}
+_NO_REPLY = {
+    "model_served": None,
+    "reply_digest": None,
+    "body": None,
+    "rung": None,
+    "finish_reason": None,
+    "is_simulated": False,
+}
+
+_SENT = text(
+    """
+    WITH body AS (
+        INSERT INTO payloads (digest, body, size_bytes)
+        VALUES (:request_digest, :body, octet_length(:body)) ON CONFLICT DO NOTHING
+    ), call AS (
+        INSERT INTO calls (
+            call_id, run_id, round, stage, seat, pass_number, link, provider, model_asked, family, state,
+            request_digest
+        )
+        VALUES (
+            :call_id, :run_id, :round, :stage, :seat, :pass_number, :link, :provider, :model, :family, 'sent',
+            :request_digest
         )
     )
-    count_attempt(connection, new.key)
+    UPDATE stages SET attempts = attempts + 1
+    WHERE run_id = :run_id AND round = :round AND stage = :stage AND seat = :seat
+    """
+)
+
+_ENDED = text(
+    """
+    WITH body AS (
+        INSERT INTO payloads (digest, body, size_bytes)
+        SELECT :reply_digest, :body, octet_length(:body) WHERE CAST(:reply_digest AS text) IS NOT NULL
+        ON CONFLICT DO NOTHING
+    )
+    UPDATE calls
+    SET state = :state, model_served = :model_served, reply_digest = :reply_digest,
+        input_tokens = :input_tokens, output_tokens = :output_tokens,
+        cached_input_tokens = :cached_input_tokens, usage_is_estimated = :is_estimated,
+        rung = :rung, finish_reason = :finish_reason, is_simulated = :is_simulated,
+        error_kind = :error_kind, error = :error,
+        ended_at = clock_timestamp(), duration_seconds = extract(epoch FROM clock_timestamp() - sent_at)
+    WHERE call_id = :call_id
+    """
+)
+
+
+def sent(connection: Connection, new: NewCall) -> None:
+    """Write the row of a call that is about to be sent and count the attempt on its seat: one statement."""
+    body = canonical(new.request)
+    connection.execute(
+        _SENT,
+        {
+            **dataclasses.asdict(new.key),
+            "call_id": new.call_id,
+            "pass_number": new.pass_number,
+            "link": new.link,
+            "provider": new.provider,
+            "model": new.model,
+            "family": new.family,
+            "request_digest": digest(body),
+            "body": body,
+        },
+    )
 
 
 def sent_again(connection: Connection, call_id: str, key: SeatKey) -> None:
@@ -87,39 +137,37 @@ def not_sent(connection: Connection, call_id: str, key: SeatKey) -> None:
 
 
 def done(connection: Connection, call_id: str, completion: Completion, *, rung: int | None) -> None:
-    """The reply arrived; `rung` says how it became JSON, None when it did not."""
+    """The reply arrived; `rung` says how it became JSON, None when it did not. One statement."""
+    body = canonical({"text": completion.text, "reasoning": completion.reasoning})
     connection.execute(
-        update(calls)
-        .where(calls.c.call_id == call_id)
-        .values(
-            state="done",
-            model_served=completion.model_served,
-            reply_digest=payload.store(
-                connection, {"text": completion.text, "reasoning": completion.reasoning}
-            ),
-            **_usage(completion.usage),
-            rung=rung,
-            finish_reason=completion.finish_reason,
-            is_simulated=completion.is_simulated,
-            ended_at=func.clock_timestamp(),
-            duration_seconds=func.extract("epoch", func.clock_timestamp() - calls.c.sent_at),
-        )
+        _ENDED,
+        {
+            **_NO_ERROR,
+            **dataclasses.asdict(completion.usage),
+            "call_id": call_id,
+            "state": "done",
+            "model_served": completion.model_served,
+            "reply_digest": digest(body),
+            "body": body,
+            "rung": rung,
+            "finish_reason": completion.finish_reason,
+            "is_simulated": completion.is_simulated,
+        },
     )
 
 
 def failed(connection: Connection, call_id: str, *, kind: str, message: str, usage: Usage | None) -> None:
-    """The call ended without a reply."""
+    """The call ended without a reply. One statement."""
     connection.execute(
-        update(calls)
-        .where(calls.c.call_id == call_id)
-        .values(
-            state="failed",
-            error_kind=kind,
-            error=message[:2000],
-            **_usage(usage or Usage()),
-            ended_at=func.clock_timestamp(),
-            duration_seconds=func.extract("epoch", func.clock_timestamp() - calls.c.sent_at),
-        )
+        _ENDED,
+        {
+            **_NO_REPLY,
+            **dataclasses.asdict(usage or Usage()),
+            "call_id": call_id,
+            "state": "failed",
+            "error_kind": kind,
+            "error": message[:2000].replace("\x00", "\N{REPLACEMENT CHARACTER}"),
+        },
     )
 
 
@@ -166,12 +214,3 @@ def usage_of(connection: Connection, run_id: str) -> RunUsage:
             for row in rows
         ),
     )
-
-
-def _usage(usage: Usage) -> dict[str, Any]:
-    return {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cached_input_tokens": usage.cached_input_tokens,
-        "usage_is_estimated": usage.is_estimated,
-    }

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import json
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from workers.core.run import Outcome, RunState, SeatState
 from workers.errors import IdempotencyConflictError, NotFoundError
 from workers.provenance import ledger, payload
 from workers.provenance.digest import GENESIS, canonical, digest
-from workers.provenance.models import DEFAULT_TENANT, runs, stages, tenants
+from workers.provenance.models import DEFAULT_TENANT, payloads, runs, stages, tenants
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,12 +137,27 @@ def get(connection: Connection, run_id: str, *, tenant_id: str = DEFAULT_TENANT)
     return _run(row)
 
 
-def get_any_tenant(connection: Connection, run_id: str) -> Run:
-    """The run, for workers, which serve every tenant. Raises: NotFoundError."""
-    row = connection.execute(select(*_COLUMNS).where(runs.c.run_id == run_id)).one_or_none()
-    if row is None:
-        raise NotFoundError(f"there is no run {run_id!r}")
-    return _run(row)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a worker needs of a run before it starts: the team's digest and the submitted material."""
+
+    team_digest: str
+    material: Mapping[str, Any]
+
+
+_ORDER = (
+    select(runs.c.team_digest, payloads.c.body)
+    .join(payloads, payloads.c.digest == runs.c.input_digest)
+    .where(runs.c.run_id == bindparam("run_id"))
+)
+
+
+def order_of(connection: Connection, run_id: str) -> Order:
+    """Raises: NotFoundError, also when the material was redacted."""
+    row = connection.execute(_ORDER, {"run_id": run_id}).one_or_none()
+    if row is None or row.body is None:
+        raise NotFoundError(f"there is no run {run_id!r}, or its material was redacted")
+    return Order(team_digest=row.team_digest, material=json.loads(row.body))
 
 
 def page(
@@ -173,12 +189,6 @@ def start(connection: Connection, run_id: str) -> None:
         update(runs)
         .where(runs.c.run_id == run_id, runs.c.state == RunState.QUEUED)
         .values(state=RunState.RUNNING, started_at=func.now())
-    )
-
-
-def mark_simulated(connection: Connection, run_id: str) -> None:
-    connection.execute(
-        update(runs).where(runs.c.run_id == run_id, runs.c.is_simulated.is_(False)).values(is_simulated=True)
     )
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, exists, func, or_, select, update
+from sqlalchemy import Connection, Interval, and_, bindparam, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from workers.core.run import RunState, Seated, SeatState, Stage
-from workers.provenance.models import runs, stages
+from workers.provenance.models import payloads, runs, stages
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -44,7 +45,7 @@ class SeatRow:
     state: SeatState
     cause: str | None
     detail: str | None
-    result_digest: str | None
+    result: Any
     rescues: int
     started_at: dt.datetime | None
     finished_at: dt.datetime | None
@@ -72,26 +73,60 @@ def open_seats(connection: Connection, keys: Sequence[SeatKey]) -> list[SeatKey]
     return sorted(_key(row) for row in rows)
 
 
+_AT_KEY = and_(
+    stages.c.run_id == bindparam("key_run_id"),
+    stages.c.round == bindparam("key_round"),
+    stages.c.stage == bindparam("key_stage"),
+    stages.c.seat == bindparam("key_seat"),
+)
+
+_CLAIM = (
+    update(stages)
+    .where(
+        _AT_KEY,
+        or_(
+            stages.c.state == SeatState.PENDING,
+            and_(stages.c.state == SeatState.RUNNING, stages.c.lease_expires_at < func.now()),
+        ),
+    )
+    .values(
+        state=SeatState.RUNNING,
+        owner=bindparam("new_owner"),
+        lease_expires_at=func.now() + bindparam("lease", type_=Interval()),
+        not_before=None,
+        deliveries=stages.c.deliveries + 1,
+        started_at=func.coalesce(stages.c.started_at, func.now()),
+    )
+    .returning(stages.c.link, stages.c.attempts, stages.c.deliveries)
+)
+
+_SETTLE = (
+    update(stages)
+    .where(_AT_KEY, stages.c.state == SeatState.RUNNING, stages.c.owner == bindparam("held_by"))
+    .values(
+        state=bindparam("end"),
+        result_digest=bindparam("result"),
+        cause=bindparam("why"),
+        detail=bindparam("sentence"),
+        finished_at=func.now(),
+        lease_expires_at=None,
+    )
+    .returning(stages.c.seat)
+)
+
+_SEATED = select(stages.c.stage, stages.c.seat, stages.c.state).where(
+    stages.c.run_id == bindparam("run_id"), stages.c.round == bindparam("round")
+)
+
+
+def _at(key: SeatKey) -> dict[str, Any]:
+    return {"key_run_id": key.run_id, "key_round": key.round, "key_stage": key.stage, "key_seat": key.seat}
+
+
 def claim(connection: Connection, key: SeatKey, *, owner: str, lease_seconds: float) -> Progress | None:
     """Take the seat's work for `owner`, or None when it is done, cancelled, held by a live owner or unknown."""
     row = connection.execute(
-        update(stages)
-        .where(
-            _is(key),
-            or_(
-                stages.c.state == SeatState.PENDING,
-                and_(stages.c.state == SeatState.RUNNING, stages.c.lease_expires_at < func.now()),
-            ),
-        )
-        .values(
-            state=SeatState.RUNNING,
-            owner=owner,
-            lease_expires_at=func.now() + dt.timedelta(seconds=lease_seconds),
-            not_before=None,
-            deliveries=stages.c.deliveries + 1,
-            started_at=func.coalesce(stages.c.started_at, func.now()),
-        )
-        .returning(stages.c.link, stages.c.attempts, stages.c.deliveries)
+        _CLAIM, {**_at(key), "new_owner": owner, "lease": dt.timedelta(seconds=lease_seconds)}
     ).one_or_none()
     if row is None:
         return None
@@ -109,19 +144,8 @@ def settle(
     detail: str | None = None,
 ) -> bool:
     """Write the seat's end. False when `owner` no longer holds it: someone else wrote, or the run was cancelled."""
-    return _changed(
-        connection,
-        update(stages)
-        .where(_is(key), stages.c.state == SeatState.RUNNING, stages.c.owner == owner)
-        .values(
-            state=state,
-            result_digest=result_digest,
-            cause=cause,
-            detail=detail,
-            finished_at=func.now(),
-            lease_expires_at=None,
-        ),
-    )
+    values = {"end": state, "result": result_digest, "why": cause, "sentence": detail, "held_by": owner}
+    return connection.execute(_SETTLE, {**_at(key), **values}).one_or_none() is not None
 
 
 def defer(connection: Connection, key: SeatKey, *, owner: str, wait_seconds: float) -> bool:
@@ -179,24 +203,27 @@ def heartbeat(connection: Connection, keys: Iterable[SeatKey], *, owner: str, le
 
 def seated(connection: Connection, run_id: str, round_: int) -> list[Seated]:
     """The rows of one round as the next step sees them."""
-    rows = connection.execute(
-        select(stages.c.stage, stages.c.seat, stages.c.state).where(
-            stages.c.run_id == run_id, stages.c.round == round_
-        )
-    )
+    rows = connection.execute(_SEATED, {"run_id": run_id, "round": round_})
     return [Seated(stage=Stage(row.stage), seat=row.seat, state=SeatState(row.state)) for row in rows]
 
 
-def rows_of(connection: Connection, run_id: str) -> list[SeatRow]:
-    """Every stage row of a run."""
-    rows = connection.execute(select(stages).where(stages.c.run_id == run_id).order_by(stages.c.round))
+_ROWS = (
+    select(stages, payloads.c.body)
+    .outerjoin(payloads, payloads.c.digest == stages.c.result_digest)
+    .where(stages.c.run_id == bindparam("run_id"), stages.c.round == bindparam("round"))
+)
+
+
+def rows_of(connection: Connection, run_id: str, round_: int) -> list[SeatRow]:
+    """Every stage row of one round, with its result."""
+    rows = connection.execute(_ROWS, {"run_id": run_id, "round": round_})
     return [
         SeatRow(
             key=_key(row),
             state=SeatState(row.state),
             cause=row.cause,
             detail=row.detail,
-            result_digest=row.result_digest,
+            result=None if row.body is None else json.loads(row.body),
             rescues=row.rescues,
             started_at=row.started_at,
             finished_at=row.finished_at,

@@ -20,6 +20,7 @@ from workers.providers.simulator.material import Question, read_question
 from workers.providers.simulator.problem import Bug, Problem, Remark
 
 PLACEHOLDER_PATH = "simulated_placeholder.py"
+_PLACEHOLDER_LINE = '"""A simulated placeholder for an unknown specification. It solves nothing.'
 _UNKNOWN = "This is a simulated model and it does not know this specification"
 
 
@@ -56,9 +57,26 @@ def _coder(asked: Asked) -> dict[str, Any]:
     return {"files": {problem.path: code}, "tests": {}, "notes": problem.notes}
 
 
+def _review_placeholder(asked: Asked) -> dict[str, Any]:
+    """All that a simulated reviewer can say of a spec it does not know: a placeholder does not fulfil it."""
+    summary = f"{_UNKNOWN}; of other code it sees only whether it is the simulator's placeholder."
+    text = asked.question.files.get(PLACEHOLDER_PATH, "")
+    if not text.startswith(_PLACEHOLDER_LINE):
+        return {"findings": [], "summary": summary}
+    finding = {
+        "claim": "The file is a simulated placeholder and does nothing of what the specification asks for.",
+        "category": "spec",
+        "severity": "medium",
+        "confidence": 0.95,
+        "location": {"path": PLACEHOLDER_PATH, "start": 1, "end": 1},
+        "evidence": [{"path": PLACEHOLDER_PATH, "line": 1, "quote": _PLACEHOLDER_LINE}],
+    }
+    return {"findings": [finding], "summary": summary}
+
+
 def _placeholder(model: str) -> str:
     return (
-        '"""A simulated placeholder for an unknown specification. It solves nothing.\n\n'
+        f"{_PLACEHOLDER_LINE}\n\n"
         f"{model} is a simulated model: it knows the example specifications and this is not one of them.\n"
         'With the key of a real provider in the environment a real model writes this file instead."""\n'
     )
@@ -67,7 +85,7 @@ def _placeholder(model: str) -> str:
 def _reviewer(asked: Asked) -> dict[str, Any]:
     problem = asked.problem
     if problem is None:
-        return {"findings": [], "summary": f"{_UNKNOWN}, so it has reviewed nothing."}
+        return _review_placeholder(asked)
     findings = []
     for path, text in asked.question.files.items():
         line_of = {fold(line): number for number, line in reversed(list(enumerate(text.split("\n"), 1)))}
