@@ -1,0 +1,82 @@
+"""What every test gets: an environment without anybody's settings, and real servers where they are asked for.
+
+The servers are those of CONSENSUS_TEST_DATABASE_URL and CONSENSUS_TEST_REDIS_URL, which the tests empty, or
+embedded ones started once per session. Neither is ever skipped: a server that does not start is a failure."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from sqlalchemy import text
+
+from workers import settings as settings_module
+from workers.cli.embedded import EmbeddedServers
+from workers.provenance.migrate import migrate
+from workers.provenance.models import metadata
+from workers.provenance.session import Database
+from workers.providers.registry import PROVIDERS
+
+_TEST_DATABASE = os.environ.get("CONSENSUS_TEST_DATABASE_URL")
+_TEST_REDIS = os.environ.get("CONSENSUS_TEST_REDIS_URL")
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No setting, key or address of the machine reaches a test."""
+    names = {variable for spec in PROVIDERS.values() for variable in (*spec.key_variables, spec.url_variable)}
+    names |= {spec.model_variable for spec in PROVIDERS.values()}
+    for name in [*names, *(name for name in os.environ if name.startswith("CONSENSUS_"))]:
+        monkeypatch.delenv(name, raising=False)
+    settings_module.settings.cache_clear()
+    yield
+    settings_module.settings.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[tuple[str, str]]:
+    """(database URL, broker URL) of real, running servers."""
+    if _TEST_DATABASE and _TEST_REDIS:
+        yield _TEST_DATABASE, _TEST_REDIS
+        return
+    # Not under a home directory: the PostgreSQL wheel opens the folders above its data to its own user.
+    with tempfile.TemporaryDirectory(prefix="consensus-test-", dir="/var/tmp") as folder:
+        embedded = EmbeddedServers(Path(folder))
+        urls = embedded.start()
+        try:
+            yield urls
+        finally:
+            embedded.stop()
+
+
+@pytest.fixture(scope="session")
+def database_url(servers: tuple[str, str]) -> str:
+    """A database at the newest schema, built by the migrations."""
+    database = Database(servers[0], pool_size=2)
+    migrate(database)
+    database.close()
+    return servers[0]
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """An empty database."""
+    opened = Database(database_url, pool_size=8)
+    tables = ", ".join(table.name for table in metadata.sorted_tables)
+    with opened.begin() as connection:
+        connection.execute(text(f"TRUNCATE {tables}"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def redis_url(servers: tuple[str, str]) -> str:
+    """An empty broker."""
+    client = redis.Redis.from_url(servers[1])
+    client.flushdb()
+    client.close()
+    return servers[1]

@@ -1,0 +1,64 @@
+"""Builders that take what a test cares about and make the rest consistent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workers.core.artefact import Span
+from workers.core.finding import Evidence, Finding, Review, Severity
+from workers.core.team import Team
+
+#: Ten numbered lines that findings can quote.
+CODE = "".join(f"line_{number} = {number}\n" for number in range(1, 11))
+FILES = {"a.py": CODE}
+
+
+def make_finding(
+    claim: str = "the sum overflows for large input",
+    *,
+    reviewer: str = "rigor",
+    line: int = 3,
+    severity: Severity = Severity.MEDIUM,
+    number: int = 1,
+    **changes: Any,
+) -> Finding:
+    """A finding that the artefact `FILES` bears out, unless `changes` say otherwise."""
+    values: dict[str, Any] = {
+        "finding_id": f"{reviewer}/1/{number}",
+        "reviewer": reviewer,
+        "pass_number": 1,
+        "claim": claim,
+        "category": "correctness",
+        "severity": severity,
+        "span": Span(path="a.py", start=line, end=line),
+        "evidence": (Evidence(path="a.py", line=line, quote=f"line_{line} = {line}"),),
+    }
+    return Finding(**{**values, **changes})
+
+
+def make_review(reviewer: str, *findings: Finding, family: str | None = None) -> Review:
+    """A review; each reviewer is of a family of its own unless told otherwise."""
+    family = family or f"family-{reviewer}"
+    return Review(reviewer=reviewer, model=f"{family}/model", family=family, findings=findings)
+
+
+def team_data(**changes: Any) -> dict[str, Any]:
+    """A small valid team as plain data: two reviewers of two families."""
+
+    def seat(model: str) -> dict[str, Any]:
+        return {"models": [f"local/{model}"], "timeout_seconds": 5, "max_tokens": 256}
+
+    data: dict[str, Any] = {
+        "name": "small",
+        "description": "a team for tests",
+        "coder": seat("alder-1"),
+        "reviewers": {"left": seat("birch-1"), "right": seat("cedar-1")},
+        "consensus": seat("birch-2"),
+        "lead": seat("cedar-2"),
+        "policy": {"quorum": {"heads": 2, "families": 2}, "retries": 1},
+    }
+    return {**data, **changes}
+
+
+def make_team(**changes: Any) -> Team:
+    return Team.model_validate(team_data(**changes))
