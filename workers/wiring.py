@@ -209,7 +209,7 @@ class Runtime:
             raise UnavailableError(
                 "a worker needs CONSENSUS_DATABASE_URL and CONSENSUS_REDIS_URL; `consensus up` sets both"
             )
-        self._config = config
+        self.settings = config
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self._database = Database(config.database_url, pool_size=config.database_pool)
         self._loop = LoopThread()
@@ -240,7 +240,7 @@ class Runtime:
 
     def _beat(self) -> None:
         """Prolong this process's leases and break off the calls of runs that were cancelled."""
-        while not self._closing.wait(self._config.heartbeat_seconds):
+        while not self._closing.wait(self.settings.heartbeat_seconds):
             try:
                 self._beat_once()
             except UnavailableError as error:
@@ -251,7 +251,7 @@ class Runtime:
         if not keys and not in_flight:
             return
         with self._database.begin() as connection:
-            stages.heartbeat(connection, keys, owner=self._owner, lease_seconds=self._config.lease_seconds)
+            stages.heartbeat(connection, keys, owner=self._owner, lease_seconds=self.settings.lease_seconds)
             cancelled = runs.cancelled_among(connection, in_flight)
         for run_id in cancelled:
             self._gateway.cancel(run_id)

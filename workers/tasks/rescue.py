@@ -5,7 +5,6 @@ from __future__ import annotations
 from workers.celery_app import app
 from workers.enqueue import queued_messages, send, send_seat
 from workers.queues import Queue, TaskName
-from workers.settings import settings
 from workers.stages.rescue import rescue
 from workers.wiring import runtime
 
@@ -15,7 +14,7 @@ BACKLOG_PATIENCE = 10
 
 @app.task(name=TaskName.RESCUE.value)
 def rescue_lost_work() -> None:
-    config = settings()
+    config = runtime().settings
     # Behind a long queue an old message is late, not lost: sending it again would only lengthen the queue.
     patience = 1 if queued_messages(app, Queue.LLM) == 0 else BACKLOG_PATIENCE
     found = rescue(

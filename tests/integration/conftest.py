@@ -1,0 +1,124 @@
+"""A real worker in this process, on real servers, against a model provider that does as it is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from celery.contrib.testing.worker import start_worker
+
+from tests.factories import make_team
+from tests.integration.model_server import ModelServer, model_server
+from workers import settings as settings_module
+from workers.celery_app import app, configure
+from workers.core.team import Team
+from workers.enqueue import submit_run
+from workers.provenance import payload
+from workers.provenance.repository import runs
+from workers.provenance.repository.runs import NewRun, Run
+from workers.provenance.session import Database
+from workers.settings import Settings
+from workers.tasks import pipeline, rescue  # noqa: F401 - registers the tasks
+from workers.wiring import close_runtime, new_id, now, runtime
+
+#: No test run takes longer; a run that has not ended by then is a failure, not a wait.
+DEADLINE_SECONDS = 20.0
+
+
+@pytest.fixture(scope="session")
+def served_models() -> Iterator[ModelServer]:
+    with model_server() as server:
+        yield server
+
+
+@pytest.fixture
+def models(served_models: ModelServer) -> ModelServer:
+    served_models.reset()
+    return served_models
+
+
+@pytest.fixture(scope="session")
+def worker_settings(database_url: str, servers: tuple[str, str]) -> Settings:
+    return Settings(
+        database_url=database_url,
+        redis_url=servers[1],
+        lease_seconds=5,
+        heartbeat_seconds=0.1,
+        pending_seconds=0,
+        stalled_seconds=0,
+        llm_concurrency=16,
+    )
+
+
+@pytest.fixture(scope="session")
+def worker(worker_settings: Settings, served_models: ModelServer) -> Iterator[None]:
+    """A worker with 16 threads, as `consensus worker` would start it."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("LOCAL_BASE_URL", served_models.url)
+    patch.setattr("workers.stages.ask.FIRST_PAUSE_SECONDS", 0.001)
+    patch.setattr("workers.stages.ask.LONGEST_PAUSE_SECONDS", 0.001)
+    patch.setattr("workers.wiring.settings", lambda: worker_settings)
+    settings_module.settings.cache_clear()
+    configure(worker_settings)
+    close_runtime()
+    runtime()
+    patch.delenv("LOCAL_BASE_URL")
+    with start_worker(
+        app, pool="threads", concurrency=16, perform_ping_check=False, queues=["llm", "control"]
+    ):
+        yield
+    close_runtime()
+    patch.undo()
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    """Submits runs and waits for their end."""
+
+    database: Database
+
+    def create(self, team: Team | None = None, **changes: Any) -> str:
+        new = NewRun(
+            run_id=new_id("run"), team=(team or make_team()).as_data(), spec="Add two numbers.", **changes
+        )
+        with self.database.begin() as connection:
+            run, _ = runs.create(connection, new, at=now())
+        return run.run_id
+
+    def submit(self, team: Team | None = None, **changes: Any) -> str:
+        run_id = self.create(team, **changes)
+        submit_run(app, run_id)
+        return run_id
+
+    def run(self, run_id: str) -> Run:
+        with self.database.begin() as connection:
+            return runs.get(connection, run_id)
+
+    def ended(self, run_id: str) -> Run:
+        """The run, once it has ended; fails when it does not end in time."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not (run := self.run(run_id)).has_ended:
+            assert time.monotonic() < deadline, f"the run has not ended: {run}"
+            pause()
+        return run
+
+    def verdict(self, run_id: str) -> dict[str, Any]:
+        run = self.ended(run_id)
+        assert run.verdict_digest is not None
+        with self.database.begin() as connection:
+            verdict = payload.load(connection, run.verdict_digest)
+        assert isinstance(verdict, dict)
+        return verdict
+
+
+def pause() -> None:
+    """Between two looks at the database; the tests themselves never wait for a duration."""
+    time.sleep(0.02)
+
+
+@pytest.fixture
+def bench(worker: None, database: Database, redis_url: str) -> Bench:
+    return Bench(database)
