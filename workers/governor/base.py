@@ -7,7 +7,10 @@ stores (`redis.py`, `local.py`) hold the arithmetic and know no policy."""
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Protocol
+
+from workers.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +22,17 @@ class Limits:
     requests_per_minute: float | None = None
     concurrency: int | None = None
     burst: int = 1
+
+    def __post_init__(self) -> None:
+        """Raises: `InputError` for a limit that would let nobody through."""
+        if self.requests_per_minute is not None and not 0 < self.requests_per_minute < math.inf:
+            raise InputError(
+                f"requests_per_minute is {self.requests_per_minute}; give a number above 0, or none at all"
+            )
+        if self.concurrency is not None and self.concurrency < 1:
+            raise InputError(f"concurrency is {self.concurrency}; give 1 or more, or none at all")
+        if self.burst < 1:
+            raise InputError(f"burst is {self.burst}; give 1 (evenly spaced) or more")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +48,14 @@ class Demand:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A reserved slot: start `wait_seconds` from now; give `lease_id` back when the call has ended."""
+    """A reserved slot: start `wait_seconds` from now; give `lease_id` back when the call has ended.
+
+    `paused_seconds` is what the store's `paused_seconds(key)` said when this start was reserved: whatever has
+    been added since, the start is put off by."""
 
     lease_id: str
     wait_seconds: float
+    paused_seconds: float = 0.0
 
 
 class GovernorStore(Protocol):
@@ -57,4 +75,8 @@ class GovernorStore(Protocol):
 
     async def block(self, key: str, seconds: float) -> None:
         """Nobody may start on `key` for that long: a 429 seen by one is heard by all."""
+        ...
+
+    def paused_seconds(self, key: str) -> float:
+        """By how much blocks have put off every reserved start on `key` in total, as last heard (no I/O)."""
         ...

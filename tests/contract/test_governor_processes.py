@@ -1,0 +1,177 @@
+"""What several processes around one Redis see of each other, and what happens when one of them dies."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.contract.governor_arena import (
+    ONE_PER_SECOND,
+    WITHIN,
+    Arena,
+    Beats,
+    demand,
+    every_redis,
+    start_of,
+    until,
+)
+from workers.errors import SlotTimeoutError
+from workers.governor.base import Limits
+
+
+async def server_us(redis: Redis) -> int:
+    seconds, microseconds = await redis.time()
+    return int(seconds) * 1_000_000 + int(microseconds)
+
+
+async def changed_score(redis: Redis, name: str, ticket: str, old: float) -> float | None:
+    """The score of a ticket as soon as it is not `old` any more."""
+    score: float | None = old
+
+    async def has_changed() -> bool:
+        nonlocal score
+        score = await redis.zscore(f"test:{{provider}}:{name}", ticket)
+        return score != old
+
+    await until(has_changed)
+    return score
+
+
+@every_redis
+async def test_two_processes_share_one_rate(arena: Arena) -> None:
+    here, there, begin = arena.process(), arena.process(), asyncio.get_running_loop().time()
+
+    starts = [await start_of(store, demand(ONE_PER_SECOND)) - begin for store in (here, there, here, there)]
+
+    assert starts == pytest.approx([0, 1, 2, 3], abs=WITHIN)
+
+
+@every_redis
+async def test_two_processes_share_the_places_in_order_of_arrival(arena: Arena) -> None:
+    stores, order = (arena.process(), arena.process()), list[int]()
+    wanted = demand(Limits(concurrency=1))
+    first = await stores[0].acquire(wanted, deadline_seconds=5)
+
+    async def call(number: int) -> None:
+        store = stores[number % 3 // 2]
+        grant = await store.acquire(wanted, deadline_seconds=5)
+        order.append(number)
+        await store.release(wanted, grant)
+
+    calls = []
+    for number in range(9):
+        calls.append(asyncio.create_task(call(number)))
+        await arena.settle(waiting=number + 1)
+    await stores[0].release(wanted, first)
+    await asyncio.gather(*calls)
+
+    assert order == list(range(9))
+    await arena.assert_nothing_is_left()
+
+
+@every_redis
+async def test_a_block_heard_by_one_process_puts_off_the_starts_another_reserved(arena: Arena) -> None:
+    here, there, begin = arena.process(), arena.process(), asyncio.get_running_loop().time()
+    for _ in range(2):
+        await start_of(here, demand(ONE_PER_SECOND))
+
+    await there.block("provider", 5)
+    assert here.paused_seconds("provider") == 0
+    next_start = await start_of(here, demand(ONE_PER_SECOND)) - begin
+
+    # The start reserved for second 1 moves to 6, so the next one is 7; the answer about it brings the news.
+    assert here.paused_seconds("provider") == pytest.approx(5, abs=WITHIN)
+    assert next_start == pytest.approx(7, abs=WITHIN)
+
+
+@every_redis
+async def test_the_slot_of_a_killed_worker_comes_back_when_its_lease_ends(arena: Arena) -> None:
+    assert arena.redis is not None
+    killed, alive = arena.process(), arena.process()
+    wanted = demand(Limits(concurrency=1))
+    lease = await killed.acquire(wanted, deadline_seconds=5)
+    await killed.aclose()
+    with pytest.raises(SlotTimeoutError):
+        await alive.acquire(wanted, deadline_seconds=0)
+
+    await arena.redis.zadd("test:{provider}:leases", {lease.lease_id: await server_us(arena.redis)})
+
+    await alive.acquire(wanted, deadline_seconds=0)
+
+
+@every_redis
+async def test_the_lease_of_a_running_call_is_renewed_as_long_as_it_runs(arena: Arena) -> None:
+    assert arena.redis is not None
+    beats = Beats()
+    store = arena.process(lease_seconds=30, sleep=beats.sleep)
+    wanted = demand(Limits(concurrency=2))
+    lease = await store.acquire(wanted, deadline_seconds=5)
+    ended = await store.acquire(wanted, deadline_seconds=5)
+    await store.release(wanted, ended)
+
+    for _ in range(3):
+        # As if 25 of the 30 seconds had passed.
+        almost_over = await server_us(arena.redis) + 5_000_000
+        await arena.redis.zadd("test:{provider}:leases", {lease.lease_id: almost_over})
+        beats.due.set()
+        renewed_us = await changed_score(arena.redis, "leases", lease.lease_id, almost_over)
+        assert renewed_us == pytest.approx(almost_over + 25_000_000, abs=WITHIN * 1_000_000)
+
+    # A renewal does not bring back what has ended.
+    assert await arena.redis.zcard("test:{provider}:leases") == 1
+
+
+@every_redis
+async def test_a_process_that_only_waits_hears_of_a_block_with_its_next_renewal(arena: Arena) -> None:
+    beats = Beats()
+    here, there = arena.process(sleep=beats.sleep), arena.process()
+    await here.acquire(demand(Limits(requests_per_minute=60, concurrency=2)), deadline_seconds=5)
+
+    await there.block("provider", 5)
+    beats.due.set()
+
+    async def has_heard() -> bool:
+        return here.paused_seconds("provider") > 0
+
+    await until(has_heard)
+    assert here.paused_seconds("provider") == pytest.approx(5, abs=WITHIN)
+
+
+@every_redis
+async def test_a_waiter_is_spoken_for_as_long_as_its_process_lives(arena: Arena) -> None:
+    assert arena.redis is not None
+    beats = Beats()
+    store = arena.process(sleep=beats.sleep)
+    wanted = demand(Limits(concurrency=1))
+    await arena.process().acquire(wanted, deadline_seconds=5)
+    waiters = [asyncio.create_task(store.acquire(wanted, deadline_seconds=5)) for _ in range(2)]
+    await arena.settle(waiting=2)
+    last: Any = (await arena.redis.zrange("test:{provider}:line", -1, -1))[0]
+
+    nearly_silent = await server_us(arena.redis) - 2_000_000
+    await arena.redis.zadd("test:{provider}:heard", {last: nearly_silent})
+    beats.due.set()
+
+    heard_us = await changed_score(arena.redis, "heard", last, nearly_silent)
+    assert heard_us == pytest.approx(nearly_silent + 2_000_000, abs=WITHIN * 1_000_000)
+    for waiter in waiters:
+        waiter.cancel()
+    await asyncio.gather(*waiters, return_exceptions=True)
+
+
+@every_redis
+async def test_a_waiter_of_a_killed_worker_is_forgotten_after_a_few_seconds(arena: Arena) -> None:
+    assert arena.redis is not None
+    store, wanted = arena.process(), demand(Limits(concurrency=1))
+    await arena.redis.zadd("test:{provider}:line", {"killed:1": 1})
+    await arena.redis.zadd("test:{provider}:heard", {"killed:1": await server_us(arena.redis)})
+    with pytest.raises(SlotTimeoutError):
+        await store.acquire(wanted, deadline_seconds=0)
+
+    four_seconds_ago = await server_us(arena.redis) - 4_000_000
+    await arena.redis.zadd("test:{provider}:heard", {"killed:1": four_seconds_ago})
+
+    await store.acquire(wanted, deadline_seconds=0)

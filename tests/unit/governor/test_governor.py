@@ -1,0 +1,245 @@
+"""The governor's policy, over stores that do what the test says, on a clock that leaps."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.unit.governor.virtual_time import run_in_virtual_time
+from workers.errors import SlotTimeoutError, StoreLostError
+from workers.governor.base import Demand, Grant, Limits
+from workers.governor.governor import Governor
+
+LIMITED = Limits(requests_per_minute=60)
+
+
+class ScriptedStore:
+    """Grants with a wait of `wait_seconds`; remembers what is out; can be lost."""
+
+    def __init__(self, wait_seconds: float = 0.0) -> None:
+        self.wait_seconds = wait_seconds
+        self.is_lost = False
+        self.paused = 0.0
+        self.asked: list[Demand] = []
+        self.out: set[str] = set()
+        self.blocks: list[tuple[str, float]] = []
+        self.deadlines: list[float] = []
+
+    async def acquire(self, demand: Demand, *, deadline_seconds: float) -> Grant:
+        self._raise_if_lost()
+        self.asked.append(demand)
+        self.deadlines.append(deadline_seconds)
+        await asyncio.sleep(0)
+        if self.wait_seconds > deadline_seconds:
+            raise SlotTimeoutError("too late", wait_seconds=self.wait_seconds)
+        lease_id = str(len(self.asked))
+        self.out.add(lease_id)
+        return Grant(lease_id=lease_id, wait_seconds=self.wait_seconds, paused_seconds=self.paused)
+
+    async def release(self, demand: Demand, grant: Grant) -> None:
+        await asyncio.sleep(0.001)
+        self._raise_if_lost()
+        self.out.discard(grant.lease_id)
+
+    async def block(self, key: str, seconds: float) -> None:
+        self._raise_if_lost()
+        self.blocks.append((key, seconds))
+
+    def paused_seconds(self, key: str) -> float:
+        return self.paused
+
+    def _raise_if_lost(self) -> None:
+        if self.is_lost:
+            raise StoreLostError("connection refused")
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def governor_over(shared: ScriptedStore, local: ScriptedStore, limits: Limits = LIMITED) -> Governor:
+    return Governor(shared, local, lambda _: limits, clock=now, probe_after_seconds=2)
+
+
+def test_the_body_starts_after_the_reserved_wait_and_gives_the_slot_back() -> None:
+    async def scenario() -> None:
+        shared = ScriptedStore(wait_seconds=3)
+        async with governor_over(shared, ScriptedStore()).slot("p", input_tokens=7, output_tokens=2):
+            assert now() == pytest.approx(3)
+            assert shared.out == {"1"}
+        assert shared.out == set()
+        assert shared.asked == [Demand(key="p", limits=LIMITED, input_tokens=7, output_tokens=2)]
+
+    run_in_virtual_time(scenario())
+
+
+def test_the_slot_comes_back_when_the_body_fails() -> None:
+    async def scenario() -> None:
+        shared = ScriptedStore()
+        with pytest.raises(ZeroDivisionError):
+            async with governor_over(shared, ScriptedStore()).slot("p"):
+                raise ZeroDivisionError
+        assert shared.out == set()
+
+    run_in_virtual_time(scenario())
+
+
+@pytest.mark.parametrize("cancelled_at", [0.5, 1.5, 2.0005])
+def test_the_slot_comes_back_when_the_caller_is_cancelled(cancelled_at: float) -> None:
+    # The caller waits until 1, works until 2 and gives back until 2.001.
+    async def call(governor: Governor) -> None:
+        async with governor.slot("p"):
+            await asyncio.sleep(1)
+
+    async def scenario() -> None:
+        shared = ScriptedStore(wait_seconds=1)
+        task = asyncio.create_task(call(governor_over(shared, ScriptedStore())))
+        await asyncio.sleep(cancelled_at)
+        assert shared.out == {"1"}
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.sleep(0.01)
+        assert task.cancelled()
+        assert shared.out == set()
+
+    run_in_virtual_time(scenario())
+
+
+def test_the_slot_comes_back_when_the_caller_is_cancelled_twice() -> None:
+    async def call(governor: Governor) -> None:
+        async with governor.slot("p"):
+            await asyncio.sleep(1)
+
+    async def scenario() -> None:
+        shared = ScriptedStore()
+        task = asyncio.create_task(call(governor_over(shared, ScriptedStore())))
+        await asyncio.sleep(0.5)
+        task.cancel()
+        await asyncio.sleep(0.0005)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.sleep(0.01)
+        assert shared.out == set()
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_key_without_limits_never_asks_the_shared_store() -> None:
+    async def scenario() -> None:
+        shared, local = ScriptedStore(), ScriptedStore()
+        governor = governor_over(shared, local, Limits())
+        async with governor.slot("p"):
+            pass
+        await governor.block("p", 5)
+        assert (shared.asked, shared.blocks) == ([], [])
+        assert local.blocks == [("p", 5)]
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_block_is_told_to_both_stores() -> None:
+    async def scenario() -> None:
+        shared, local = ScriptedStore(), ScriptedStore()
+        await governor_over(shared, local).block("p", 5)
+        assert shared.blocks == local.blocks == [("p", 5)]
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_block_heard_during_the_wait_puts_the_start_off() -> None:
+    async def scenario() -> None:
+        shared = ScriptedStore(wait_seconds=3)
+        # Four seconds of pause are older than the grant and already counted in its wait.
+        shared.paused = 4
+        asyncio.get_running_loop().call_at(1, setattr, shared, "paused", 4 + 5)
+        async with governor_over(shared, ScriptedStore()).slot("p"):
+            assert now() == pytest.approx(3 + 5)
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_block_that_puts_the_start_beyond_the_deadline_gives_the_slot_back() -> None:
+    async def scenario() -> None:
+        shared = ScriptedStore(wait_seconds=3)
+        asyncio.get_running_loop().call_at(1, setattr, shared, "paused", 60)
+        with pytest.raises(SlotTimeoutError) as refused:
+            async with governor_over(shared, ScriptedStore()).slot("p", deadline_seconds=20):
+                raise AssertionError("it cannot start before second 63")
+        # At second 3 the block is seen; the start is 60 s further.
+        assert refused.value.wait_seconds == pytest.approx(60)
+        assert shared.out == set()
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_lost_store_is_replaced_by_the_share_until_a_probe_finds_it_again() -> None:
+    async def scenario() -> None:
+        shared, local = ScriptedStore(), ScriptedStore()
+        governor = governor_over(shared, local)
+
+        async def call() -> None:
+            async with governor.slot("p"):
+                pass
+
+        shared.is_lost = True
+        await asyncio.gather(*(call() for _ in range(5)))
+        assert (len(shared.asked), len(local.asked)) == (0, 5)
+
+        shared.is_lost = False
+        await asyncio.sleep(1)
+        await call()
+        assert (len(shared.asked), len(local.asked)) == (0, 6), "the probe is due 2 s after the loss"
+
+        await asyncio.sleep(1.1)
+        await asyncio.gather(*(call() for _ in range(3)))
+        assert (len(shared.asked), len(local.asked)) == (1, 8), "one caller probes, the others do not wait"
+
+        await call()
+        assert (len(shared.asked), len(local.asked)) == (2, 8)
+        assert (shared.out, local.out) == (set(), set())
+
+    with capture_logs() as log:
+        run_in_virtual_time(scenario())
+    assert [entry["event"] for entry in log] == ["governor.shared_store_lost", "governor.shared_store_back"]
+
+
+def test_a_refusal_by_the_shared_store_is_an_answer_and_not_a_loss() -> None:
+    async def scenario() -> None:
+        shared, local = ScriptedStore(wait_seconds=30), ScriptedStore()
+        with pytest.raises(SlotTimeoutError):
+            async with governor_over(shared, local).slot("p", deadline_seconds=20):
+                raise AssertionError("the start is 30 s away")
+        assert local.asked == []
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_store_lost_while_the_body_runs_does_not_fail_the_body() -> None:
+    async def scenario() -> None:
+        shared, local = ScriptedStore(), ScriptedStore()
+        governor = governor_over(shared, local)
+        async with governor.slot("p"):
+            shared.is_lost = True
+        await governor.block("p", 1)
+        async with governor.slot("p"):
+            pass
+        assert len(local.asked) == 1
+
+    run_in_virtual_time(scenario())
+
+
+def test_time_lost_on_the_shared_store_counts_against_the_deadline() -> None:
+    class SlowlyLostStore(ScriptedStore):
+        async def acquire(self, demand: Demand, *, deadline_seconds: float) -> Grant:
+            await asyncio.sleep(0.8)
+            raise StoreLostError("no answer")
+
+    async def scenario() -> None:
+        local = ScriptedStore()
+        async with governor_over(SlowlyLostStore(), local).slot("p", deadline_seconds=5):
+            pass
+        assert local.deadlines == [pytest.approx(4.2)]
+
+    run_in_virtual_time(scenario())
