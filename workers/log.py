@@ -7,6 +7,9 @@ import sys
 
 import structlog
 
+#: Local variables stay out of logs: they hold prompts, replies and keys.
+_TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+
 _NARRATORS = (
     *("httpx", "httpcore", "aiohttp", "kombu", "uvicorn.access", "alembic"),
     *("celery.worker.strategy", "celery.app.trace", "celery.utils.functional"),
@@ -22,9 +25,13 @@ def configure(level: str, *, as_json: bool) -> None:
         structlog.processors.StackInfoRenderer(),
     ]
     last: list[structlog.typing.Processor] = (
-        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        [structlog.processors.ExceptionRenderer(_TRACEBACKS), structlog.processors.JSONRenderer()]
         if as_json
-        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        else [
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+            )
+        ]
     )
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

@@ -63,6 +63,8 @@ class LoopThread:
     def close(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(timeout=5)
+        if not self._thread.is_alive():
+            self.loop.close()
 
 
 class Gateway:
@@ -84,7 +86,7 @@ class Gateway:
         self._in_flight: dict[str, set[Future[Completion]]] = {}
         self._lock = threading.Lock()
         self._defaults: dict[str, tuple[str, ...]] | None = None
-        self._http, self._redis, self._governor = loop.run(self._open(redis_url, owner, processes))
+        self._http, self._store, self._governor = loop.run(self._open(redis_url, owner, processes))
         self._providers = {
             name: WireProvider(config, self._http, on_rate_limited=partial(self._slow_down, name))
             for name, config in providers.items()
@@ -92,10 +94,11 @@ class Gateway:
 
     async def _open(
         self, redis_url: str, owner: str, processes: int
-    ) -> tuple[HttpClient, redis.asyncio.Redis, Governor]:
-        client = redis.asyncio.from_url(redis_url)
-        governor = Governor(RedisStore(client, owner=owner), LocalStore(processes), self._limits)
-        return HttpClient(max_wait_seconds=self._slot_wait_seconds), client, governor
+    ) -> tuple[HttpClient, RedisStore, Governor]:
+        self._redis = redis.asyncio.from_url(redis_url)
+        store = RedisStore(self._redis, owner=owner)
+        governor = Governor(store, LocalStore(processes), self._limits)
+        return HttpClient(max_wait_seconds=self._slot_wait_seconds), store, governor
 
     def _limits(self, provider: str) -> Limits:
         config = self._configs[provider]
@@ -178,6 +181,7 @@ class Gateway:
 
     async def _close(self) -> None:
         await self._http.aclose()
+        await self._store.aclose()
         await self._redis.aclose()
 
 

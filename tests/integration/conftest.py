@@ -47,8 +47,8 @@ def worker_settings(database_url: str, servers: tuple[str, str]) -> Settings:
         redis_url=servers[1],
         lease_seconds=5,
         heartbeat_seconds=0.1,
-        pending_seconds=0,
-        stalled_seconds=0,
+        pending_seconds=0.001,
+        stalled_seconds=0.001,
         llm_concurrency=16,
     )
 

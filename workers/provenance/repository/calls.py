@@ -68,7 +68,8 @@ _SENT = text(
     """
     WITH body AS (
         INSERT INTO payloads (digest, body, size_bytes)
-        VALUES (:request_digest, :body, octet_length(:body)) ON CONFLICT DO NOTHING
+        VALUES (:request_digest, CAST(:body AS bytea), octet_length(CAST(:body AS bytea)))
+        ON CONFLICT DO NOTHING
     ), call AS (
         INSERT INTO calls (
             call_id, run_id, round, stage, seat, pass_number, link, provider, model_asked, family, state,
@@ -88,7 +89,9 @@ _ENDED = text(
     """
     WITH body AS (
         INSERT INTO payloads (digest, body, size_bytes)
-        SELECT :reply_digest, :body, octet_length(:body) WHERE CAST(:reply_digest AS text) IS NOT NULL
+        SELECT digest, body, octet_length(body)
+        FROM (SELECT CAST(:reply_digest AS text) AS digest, CAST(:body AS bytea) AS body) AS given
+        WHERE digest IS NOT NULL
         ON CONFLICT DO NOTHING
     )
     UPDATE calls
