@@ -1,0 +1,126 @@
+"""Splits a shell line into simple commands: words without quotes, redirections, here-document bodies.
+
+One regular expression reads one token; possessive quantifiers keep it linear. What a shell would refuse
+(an unclosed quote) is taken as a word to the end of the line's text, so every text has exactly one reading.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+_TOKEN = re.compile(
+    r"""[ \t\r]*+(?:\\\r?\n[ \t\r]*+)*+(?:
+      (?P<word>(?:
+          [^\s'"\\;&|<>()`$\#0-9]++
+        | [0-9]++(?![<>])
+        | '[^']*+'
+        | "(?:[^"\\]++|\\.)*+"
+        | \\[^\n]
+        | \$\((?:[^()'"]++|'[^']*+'|"(?:[^"\\]++|\\.)*+"|\((?:[^()]++|\([^()]*+\))*+\))*+\)
+        | \$\{[^}\n]*+\}
+        | \$
+        | `[^`]*+`
+        | (?<![\s;&|()])\#
+        | <\([^()\n]*+\)
+      )++)
+    | (?P<redirect>(?:[0-9]++|&)?+(?:<<<|<<-|<<|<>|<&|<|>>|>&|>\||>))
+    | (?P<newline>\n)
+    | (?P<operator>&&|\|\||;;|;|\|&|\||&|\(|\))
+    | (?P<comment>\#[^\n]*+)
+    | (?P<rest>['"`][\s\S]*+|[0-9]++|[\s\S])
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_PIECE = re.compile(r"""'([^']*+)'|"((?:[^"\\]++|\\.)*+)"|\\(.)|([^'"\\]++)|(.)""", re.DOTALL)
+_DOUBLE_ESCAPE = re.compile(r'\\([$`"\\])')
+_QUOTING = frozenset("'\"\\")
+
+
+@dataclasses.dataclass(slots=True)
+class Simple:
+    """One simple command as typed. `joined_by` is the operator before it ("" for the first)."""
+
+    joined_by: str
+    words: list[str]
+    redirects: list[tuple[str, str]]
+    heredocs: list[str]
+
+
+def unquote(word: str) -> str:
+    """The word as the program would see it; variables and substitutions stay as typed."""
+    if _QUOTING.isdisjoint(word):
+        return word
+    pieces = []
+    for single, double, escaped, plain, odd in _PIECE.findall(word):
+        if plain:
+            pieces.append(plain)
+        elif single:
+            pieces.append(single)
+        elif double:
+            pieces.append(_DOUBLE_ESCAPE.sub(r"\1", double).replace("\\\n", ""))
+        else:
+            pieces.append(escaped if odd not in _QUOTING else "")
+    return "".join(pieces)
+
+
+def split(text: str) -> list[Simple]:
+    """The simple commands of `text`, in order, empty ones left out."""
+    commands: list[Simple] = []
+    current = Simple("", [], [], [])
+    waiting: list[tuple[str, bool, Simple]] = []
+    redirect = ""
+    position, end = 0, len(text)
+    match = _TOKEN.match
+    while position < end:
+        token = match(text, position)
+        if token is None:
+            break
+        position = token.end()
+        kind = token.lastgroup
+        if kind == "word" or kind == "rest":
+            word = unquote(token[kind])
+            if redirect:
+                _redirect(current, redirect, word, waiting)
+                redirect = ""
+            else:
+                current.words.append(word)
+        elif kind == "redirect":
+            redirect = token["redirect"]
+        elif kind != "comment":
+            if current.words or current.redirects:
+                commands.append(current)
+            if kind == "newline" and waiting:
+                position = _take_heredocs(text, position, waiting)
+            current = Simple(token[kind] if kind else "", [], [], [])
+    if current.words or current.redirects:
+        commands.append(current)
+    return commands
+
+
+def _redirect(current: Simple, operator: str, word: str, waiting: list[tuple[str, bool, Simple]]) -> None:
+    if operator.endswith(("<<", "<<-")) and "<<<" not in operator:
+        waiting.append((word, operator.endswith("-"), current))
+    elif operator.endswith("<<<"):
+        current.heredocs.append(word)
+    else:
+        current.redirects.append((operator, word))
+
+
+def _take_heredocs(text: str, position: int, waiting: list[tuple[str, bool, Simple]]) -> int:
+    for delimiter, strips_tabs, owner in waiting:
+        start = position
+        while True:
+            line_end = text.find("\n", position)
+            line = text[position:] if line_end < 0 else text[position:line_end]
+            if (line.lstrip("\t") if strips_tabs else line).rstrip("\r") == delimiter:
+                owner.heredocs.append(text[start:position])
+                position = len(text) if line_end < 0 else line_end + 1
+                break
+            if line_end < 0:
+                owner.heredocs.append(text[start:])
+                position = len(text)
+                break
+            position = line_end + 1
+    waiting.clear()
+    return position
