@@ -1,0 +1,275 @@
+"""Builds a run's states from tool calls, whatever log they come from: paths, lines, digests, outcomes, anchors."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from hashlib import blake2b
+
+from workers.agentlens.formats.outcomes import edit_outcome, exit_code_in, shell_outcome
+from workers.agentlens.locate import anchor_of, changed_lines, found_in, numbered_lines, scope_of
+from workers.agentlens.paths import normalise
+from workers.agentlens.shell import Command, Group, Segment, parse, parse_python
+from workers.agentlens.shell.call import END_OF_FILE
+from workers.agentlens.shell.inline import patched_paths
+from workers.agentlens.shell_edits import edits_of, patch_edits
+from workers.agentlens.trajectory import Edit, Lines, Operation, State, StateOutcome
+
+OBSERVATION_LIMIT = 20_000
+
+_VOLATILE = ("0x", "\x1b[", " in ")
+_VOLATILE_PATTERN = re.compile(r"0x[0-9a-fA-F]+|\x1b\[[0-9;]*[A-Za-z]|\bin \d+(?:\.\d+)?\s?(?:s|ms|seconds?)\b")
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Seen:
+    """What came back from a call, and what is known about the turn it belongs to."""
+
+    text: str = ""
+    exit_code: int | None = None
+    is_error: bool | None = None
+    thought: str = ""
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    timestamp: float | None = None
+    shown: dict[int, str] | None = None
+
+
+def digest(*parts: object) -> str:
+    """A short stable digest of a call's canonical payload."""
+    return blake2b("\x00".join(map(str, parts)).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def text_digest(text: str) -> str:
+    """The digest of an observation without what changes from run to run (addresses, colours, durations)."""
+    if not text:
+        return ""
+    for sign in _VOLATILE:
+        if sign in text:
+            text = _VOLATILE_PATTERN.sub("", text)
+            break
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+class StateBuilder:
+    """Collects the states of one run. `root` is the repository's absolute path ("" if unknown); with
+    `keeps_directory` a `cd` lasts to the next call (a session), else every call starts at the root."""
+
+    def __init__(self, *, root: str = "", keeps_directory: bool = True, directory: str = "") -> None:
+        self.root = root
+        self.keeps_directory = keeps_directory
+        self.directory = directory
+        self.states: list[State] = []
+        self._viewed: dict[str, list[tuple[int, str]]] = {}
+
+    def path(self, raw: str) -> str:
+        """A tool argument as a path of the run."""
+        return normalise(raw, "", self.root)
+
+    def shell(self, tool: str, text: str, seen: Seen, *, directory: str | None = None) -> None:
+        """A shell line. `directory` is where it runs if the log says so."""
+        start = self.directory if directory is None else directory
+        command = parse(text, start, self.root)
+        if self.keeps_directory and directory is None:
+            self.directory = command.directory
+        self._command(tool, command, seen)
+
+    def python(self, tool: str, code: str, seen: Seen) -> None:
+        """A notebook cell."""
+        self._command(tool, parse_python(code, self.directory, self.root), seen)
+
+    def keys(self, tool: str, text: str, seen: Seen) -> None:
+        """Input to a process that is still running, or a wait for its output: no command of its own."""
+        self._add(tool, Operation.SHELL, seen, digest("keys", text), self._shell_ending(None, seen))
+
+    def view(self, tool: str, raw_path: str, seen: Seen, lines: tuple[int, int] | None = None) -> None:
+        """A look at a file, or at the closed range `lines` of it (an end of -1 is the end of the file)."""
+        path = self.path(raw_path)
+        span = None
+        if lines is not None and lines[0] > 0:
+            end = lines[1] if lines[1] >= lines[0] else END_OF_FILE
+            span = Lines(start=lines[0], end=end)
+        self._remember(path, lines[0] if lines else 1, seen.text)
+        known = (span.start, span.end) if span else None
+        self._add(tool, Operation.VIEW, seen, digest("view", path, known), _look_ending(seen), path=path, lines=span)
+
+    def listing(self, tool: str, raw_path: str, seen: Seen) -> None:
+        """A listing of a folder."""
+        path = self.path(raw_path)
+        self._add(tool, Operation.LIST, seen, digest("list", path), _look_ending(seen), path=path)
+
+    def search(self, tool: str, pattern: str, raw_path: str, seen: Seen, *, program: str = "grep") -> None:
+        """A search tool; the command it stands for carries the pattern."""
+        path = self.path(raw_path) if raw_path else ""
+        segment = Segment(
+            program=program, group=Group.SEARCH, arguments=(pattern, path), reads=(path,), pattern=pattern,
+            target=f"{pattern} in {path or '.'}",
+        )  # fmt: skip
+        command = Command(
+            text=f"{program} {pattern} {path or '.'}", normal=f"{program} {pattern} {path or '.'}",
+            segments=(segment,), strongest=segment, directory=self.directory,
+        )  # fmt: skip
+        key = digest("search", program, pattern, path)
+        self._add(tool, Operation.SEARCH, seen, key, _look_ending(seen), path=path or None, command=command)
+
+    def create(self, tool: str, raw_path: str, content: str, seen: Seen) -> None:
+        """A file written as a whole."""
+        path = self.path(raw_path)
+        count = content.count("\n") + (not content.endswith("\n"))
+        edit = Edit(old="", new=content)
+        key = digest("create", path, content)
+        ending = _edit_ending(seen)
+        if ending != "error":
+            self._viewed[path] = [(1, content)]
+        self._add(
+            tool, Operation.CREATE, seen, key, ending,
+            path=path, lines=Lines(start=1, end=max(count, 1)), edits=(edit,),
+        )  # fmt: skip
+
+    def replace(self, tool: str, raw_path: str, pairs: list[tuple[str, str]], seen: Seen) -> None:
+        """Texts replaced in one file; several pairs are one call."""
+        path = self.path(raw_path)
+        ending = _edit_ending(seen)
+        edits, scope = [], None
+        for old, new in pairs:
+            anchor, found_scope = self._place(path, old, new, seen) if ending != "error" else (None, None)
+            edits.append(Edit(old=old, new=new, anchor=anchor))
+            scope = scope or found_scope
+        key = digest("replace", path, *(part for pair in pairs for part in pair))
+        self._edited(tool, Operation.REPLACE, path, tuple(edits), scope, key, ending, seen)
+
+    def insert(self, tool: str, raw_path: str, after_line: int | None, text: str, seen: Seen) -> None:
+        """Text inserted after a line (0 is the top)."""
+        path = self.path(raw_path)
+        anchor = Lines(start=after_line, end=after_line) if after_line is not None else None
+        ending = _edit_ending(seen)
+        scope = None
+        if anchor is not None and ending != "error":
+            shown = self._shown(path, seen)
+            before = [shown[number] for number in sorted(shown) if number <= anchor.start]
+            scope = scope_of(before, text.split("\n"))
+        edit = Edit(old="", new=text, anchor=anchor)
+        key = digest("insert", path, after_line, text)
+        self._edited(tool, Operation.INSERT, path, (edit,), scope, key, ending, seen)
+
+    def undo(self, tool: str, raw_path: str, seen: Seen) -> None:
+        """The last edit of a file taken back."""
+        path = self.path(raw_path)
+        self._viewed.pop(path, None)
+        self._add(tool, Operation.UNDO, seen, digest("undo", path), _edit_ending(seen), path=path)
+
+    def patch(self, tool: str, text: str, seen: Seen) -> None:
+        """A patch over one or several files; the command it stands for carries the paths it writes."""
+        paths = patched_paths(text, self.directory, self.root)
+        segment = Segment(
+            program="apply_patch", group=Group.WRITE, writes=paths or ("",), target=" ".join(paths) or None, body=text
+        )
+        command = Command(
+            text="apply_patch", normal="apply_patch\n" + text, segments=(segment,), strongest=segment,
+            directory=self.directory,
+        )  # fmt: skip
+        edits, scope = patch_edits(text)
+        ending = _edit_ending(seen)
+        self._add(
+            tool, Operation.PATCH, seen, digest("patch", text), ending, path=paths[0] if paths else None,
+            scope=scope, command=command, edits=edits, lines=edits[0].anchor if edits else None,
+        )  # fmt: skip
+
+    def note(self, tool: str, operation: Operation, seen: Seen, text: str = "") -> None:
+        """A step that touches nothing: think, plan, message, finish, browse, delegate."""
+        key = digest(operation) if operation is not Operation.BROWSE else digest(operation, text)
+        self._add(tool, operation, seen, key, _look_ending(seen) if seen.text else "unknown")
+
+    def _command(self, tool: str, command: Command, seen: Seen) -> None:
+        strongest = command.strongest
+        paths = strongest.writes or strongest.reads
+        path = paths[0] if paths else None
+        lines = None
+        if strongest.lines is not None and strongest.lines[0] > 0:
+            lines = Lines(start=strongest.lines[0], end=max(strongest.lines))
+        edits: tuple[Edit, ...] = ()
+        if strongest.group is Group.WRITE:
+            edits = edits_of(strongest)
+            if lines is None and edits:
+                lines = edits[0].anchor
+        elif path is not None and strongest.group is Group.READ:
+            self._remember(path, lines.start if lines else 1, seen.text)
+        ending = self._shell_ending(command, seen)
+        self._add(
+            tool, Operation.SHELL, seen, digest("shell", command.normal), ending,
+            path=path or None, lines=lines, command=command, edits=edits,
+        )  # fmt: skip
+
+    def _shell_ending(self, command: Command | None, seen: Seen) -> StateOutcome:
+        if seen.exit_code is None:
+            seen.exit_code = exit_code_in(seen.text)
+        if seen.exit_code is not None and seen.exit_code >= 0:
+            return "ok" if seen.exit_code == 0 else "error"
+        if seen.is_error is not None:
+            return "error" if seen.is_error else shell_outcome(command, seen.text)
+        return shell_outcome(command, seen.text)
+
+    def _edited(
+        self, tool: str, operation: Operation, path: str, edits: tuple[Edit, ...], scope: str | None, key: str,
+        ending: StateOutcome, seen: Seen,
+    ) -> None:  # fmt: skip
+        lines = edits[0].anchor if edits else None
+        self._add(tool, operation, seen, key, ending, path=path, lines=lines, scope=scope, edits=edits)
+
+    def _place(self, path: str, old: str, new: str, seen: Seen) -> tuple[Lines | None, str | None]:
+        anchor = anchor_of(old, new, numbered_lines(seen.text))
+        shown = self._shown(path, seen)
+        if anchor is None and old:
+            anchor = found_in(old, shown)
+        common, old_lines, new_lines = changed_lines(old, new)
+        lead = old.split("\n")[:common]
+        before: list[str] = []
+        if anchor is not None:
+            before = [shown[number] for number in sorted(shown) if number < anchor.start]
+        return anchor, scope_of(before + lead, old_lines or new_lines)
+
+    def _shown(self, path: str, seen: Seen) -> dict[int, str]:
+        shown: dict[int, str] = {}
+        for start, text in self._viewed.get(path, ()):
+            numbered = numbered_lines(text)
+            shown |= numbered or {start + i: line for i, line in enumerate(text.split("\n"))}
+        return shown | numbered_lines(seen.text)
+
+    def _remember(self, path: str, start: int, text: str) -> None:
+        if text:
+            kept = self._viewed.setdefault(path, [])
+            kept.append((max(start, 1), text))
+            if len(kept) > 8:
+                del kept[0]
+
+    def _add(
+        self, tool: str, operation: Operation, seen: Seen, key: str, ending: StateOutcome, *, path: str | None = None,
+        lines: Lines | None = None, scope: str | None = None, command: Command | None = None,
+        edits: tuple[Edit, ...] = (),
+    ) -> None:  # fmt: skip
+        text = seen.text
+        if len(text) > OBSERVATION_LIMIT:
+            text = text[:OBSERVATION_LIMIT]
+        self.states.append(
+            State(
+                index=len(self.states), tool=tool, operation=operation, path=path, lines=lines, scope=scope,
+                content_digest=key, command=command, edits=edits, outcome=ending, exit_code=seen.exit_code,
+                observation=text, observation_digest=text_digest(text), thought=seen.thought,
+                tokens_in=seen.tokens_in, tokens_out=seen.tokens_out, timestamp=seen.timestamp,
+            )
+        )  # fmt: skip
+
+
+def _look_ending(seen: Seen) -> StateOutcome:
+    if seen.is_error is not None:
+        return "error" if seen.is_error else "ok"
+    if not seen.text:
+        return "unknown"
+    head = seen.text[:200]
+    return "error" if head.startswith(("ERROR", "Error", "<tool_use_error>", "Invalid `")) else "ok"
+
+
+def _edit_ending(seen: Seen) -> StateOutcome:
+    if seen.is_error is not None:
+        return "error" if seen.is_error else "ok"
+    return edit_outcome(seen.text)
