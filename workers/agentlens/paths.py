@@ -21,20 +21,20 @@ _TEST_NAME = re.compile(
 )
 _TEST_FOLDERS = frozenset(("tests", "__tests__", "spec", "specs", "e2e", "testcases", "unittests"))
 _SCRATCH_FOLDER = re.compile(
-    r"(?:repro(?:duc\w*)?|mwe|mcve|poc|scratch|tmp|temp|trash)(?:[\W_\d].*)?$", re.IGNORECASE
+    r"(?:repro(?:duc\w*)?|mwe|mcve|poc|scratch|tmp|temp|trash|tests?_\w+)(?:[\W_\d].*)?$", re.IGNORECASE
 )
 # Names of throw-away programs at the top of a repository.
 _SCRATCH_FILE = re.compile(
     r"(?:repro\w*|mwe|mcve|poc|scratch|tmp|temp|debug|try|demo\w*|verif\w*|valid\w*|check|final|issue|bug|fix|minimal"
-    r"|example|simple|quick|sanity|comprehensive|complete|edge|before|trigger|exact|test\w*|trace|explore|investigate"
+    r"|dummy|example|simple|quick|sanity|comprehensive|complete|edge|before|trigger|exact|test\w*|trace|explore|investigate"
     r"|analy[sz]e|confirm|compare|visual|integration|manual|replicate|failing|sandbox|playground)(?:[\W_\d].*)?$"
     r"|.*[_-](?:repro|mwe|scratch|tmp|demo|debug)(?:[\W_\d].*)?$",
     re.IGNORECASE,
 )
 _LEFTOVER = (".bak", ".orig", ".rej", ".backup", ".swp", "~", ".tmp", ".old")
 _NOTE = re.compile(
-    r"(?i)(?:.*(?:summary|notes?|report|explanation|documentation|analysis|findings|writeup|description|overview|plan|todo"
-    r"|checklist|solution|implementation|verification|fix|changes?))\.(?:md|txt|rst)$"
+    r"(?i)(?:.*?(?:summary|notes?|report|explanation|documentation|analysis|findings|writeup|description|overview|plan|todo"
+    r"|checklist|solution|implementation|verification|fix|changes?)\.(?:md|txt|rst)|.*summary\.py)$"
 )
 _PROGRAM = re.compile(
     r".*\.(?:py|sh|js|ts|rb|pl|php|txt|log|out|json|patch|diff|html|cfg|ini|ipynb|bak|orig|c|cpp|go|java|rs)$"

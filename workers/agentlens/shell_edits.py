@@ -8,7 +8,9 @@ from workers.agentlens.locate import scope_of
 from workers.agentlens.shell import Segment
 from workers.agentlens.trajectory import Edit, Lines
 
-_SUBSTITUTION = re.compile(r"^\s*(?:(\d+)(?:,(\d+))?\s*)?s(?P<mark>[/|#,@!~])(?P<old>(?:[^\\]|\\.)*?)(?P=mark)(?P<new>(?:[^\\]|\\.)*?)(?P=mark)")
+_SUBSTITUTION = re.compile(
+    r"^\s*(?:(\d+)(?:,(\d+))?\s*)?s(?P<mark>[/|#,@!~])(?P<old>(?:[^\\]|\\.)*?)(?P=mark)(?P<new>(?:[^\\]|\\.)*?)(?P=mark)"
+)
 _LINE_EDIT = re.compile(r"^\s*(\d+)(?:,(\d+))?\s*([acid])\\?\s*(.*)", re.DOTALL)
 _HUNK = re.compile(r"^@@(?: -(\d+)(?:,(\d+))? \+\d+(?:,\d+)?)?(?: ?@@)? ?(.*)$")
 
@@ -35,7 +37,11 @@ def _sed_edit(script: str) -> Edit | None:
     match = _LINE_EDIT.match(script)
     if match:
         start = int(match[1])
-        return Edit(old="", new="" if match[3] == "d" else match[4], anchor=Lines(start=start, end=int(match[2] or start)))
+        return Edit(
+            old="",
+            new="" if match[3] == "d" else match[4],
+            anchor=Lines(start=start, end=int(match[2] or start)),
+        )
     return None
 
 

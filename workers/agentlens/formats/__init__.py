@@ -16,7 +16,12 @@ __all__ = ["FORMATS", "read"]
 
 
 def read(
-    path: str, data: bytes, format_name: str | None = None, *, beside: Beside = nothing_beside, decode: Decode = json.loads
+    path: str,
+    data: bytes,
+    format_name: str | None = None,
+    *,
+    beside: Beside = nothing_beside,
+    decode: Decode = json.loads,
 ) -> Iterator[Trajectory]:
     """The runs in `data`, the content of the file called `path`."""
     try:

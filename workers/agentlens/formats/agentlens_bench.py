@@ -5,20 +5,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workers.agentlens.formats.base import Format, Json, Source, as_object, as_text, number, refuse, seconds, whole
+from workers.agentlens.formats.base import (
+    Format,
+    Json,
+    Source,
+    as_object,
+    as_text,
+    number,
+    refuse,
+    seconds,
+    whole,
+)
 from workers.agentlens.formats.states import Seen, StateBuilder
 from workers.agentlens.trajectory import Operation, RunOutcome, Trajectory
 
 _OUTCOMES: dict[Json, RunOutcome] = {"passed": "passed", "failed": "failed"}
 _EDITED = "The file was edited successfully. "
 # The log's writer cut the repository's own prefix off tool paths and kept these.
-_ABSOLUTE = ("/agent/", "/tmp/", "/workspace/", "/opt/", "/usr/", "/home/", "/root/", "/var/", "/etc/", "/testbed")  # noqa: S108
+_ABSOLUTE = (
+    "/agent/",
+    "/tmp/",
+    "/workspace/",
+    "/opt/",
+    "/usr/",
+    "/home/",
+    "/root/",
+    "/var/",
+    "/etc/",
+    "/testbed",
+)  # noqa: S108
 
 
 def sniff(source: Source) -> bool:
     """A document with states keyed by name, transitions and the run's metadata."""
     document = source.document
-    return isinstance(document, dict) and "initial_state" in document and isinstance(document.get("states"), dict)
+    return (
+        isinstance(document, dict)
+        and "initial_state" in document
+        and isinstance(document.get("states"), dict)
+    )
 
 
 def read(source: Source) -> Iterator[Trajectory]:
@@ -30,7 +55,13 @@ def read(source: Source) -> Iterator[Trajectory]:
     for key, state in states.items():
         entry = as_object(source, state, f"states.{key}").get("log_entry")
         if entry is not None:
-            _call(builder, source, key, as_object(source, entry, f"states.{key}.log_entry"), state.get("metadata"))
+            _call(
+                builder,
+                source,
+                key,
+                as_object(source, entry, f"states.{key}.log_entry"),
+                state.get("metadata"),
+            )
     yield Trajectory(
         trajectory_id=source.stem,
         path=source.path,
@@ -80,7 +111,11 @@ def _call(builder: StateBuilder, source: Source, key: str, entry: dict[str, Json
     elif tool == "replace_string_in_file":
         _edit(builder, source, where, path, arguments, seen)
     else:
-        raise refuse(source, f"{where}.tool", f"unknown tool {tool!r}; expected one of the six tools of AgentLens-Bench")
+        raise refuse(
+            source,
+            f"{where}.tool",
+            f"unknown tool {tool!r}; expected one of the six tools of AgentLens-Bench",
+        )
 
 
 def _edit(
@@ -97,7 +132,11 @@ def _edit(
     elif operation == "str_replace":
         builder.replace(tool, path, [(old, new)], seen)
     else:
-        raise refuse(source, f"{where}.args.command", f"unknown edit {operation!r}; expected str_replace, insert or undo_edit")
+        raise refuse(
+            source,
+            f"{where}.args.command",
+            f"unknown edit {operation!r}; expected str_replace, insert or undo_edit",
+        )
 
 
 FORMAT = Format(

@@ -37,7 +37,14 @@ class Source:
     def stem(self) -> str:
         """The file's name without its extension."""
         name = self.path.replace("\\", "/").rpartition("/")[2]
-        for ending in ("_pta.json", ".traj.json", ".trajectory.json", ".traces.json", ".atif.json", ".atif.jsonl"):
+        for ending in (
+            "_pta.json",
+            ".traj.json",
+            ".trajectory.json",
+            ".traces.json",
+            ".atif.json",
+            ".atif.jsonl",
+        ):
             if name.endswith(ending) and len(name) > len(ending):
                 return name.removesuffix(ending)
         return name.rpartition(".")[0] or name
@@ -61,7 +68,14 @@ def refuse(source: Source, position: str, wrong: str) -> TrajectoryError:
 
 def kind_name(value: Json) -> str:
     """A JSON value's type in JSON's words."""
-    names = {dict: "an object", list: "a list", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
+    names = {
+        dict: "an object",
+        list: "a list",
+        str: "a text",
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+    }
     return "null" if value is None else names.get(type(value), "something else")
 
 

@@ -18,7 +18,9 @@ from workers.agentlens.trajectory import Edit, Lines, Operation, State, StateOut
 OBSERVATION_LIMIT = 20_000
 
 _VOLATILE = ("0x", "\x1b[", " in ")
-_VOLATILE_PATTERN = re.compile(r"0x[0-9a-fA-F]+|\x1b\[[0-9;]*[A-Za-z]|\bin \d+(?:\.\d+)?\s?(?:s|ms|seconds?)\b")
+_VOLATILE_PATTERN = re.compile(
+    r"0x[0-9a-fA-F]+|\x1b\[[0-9;]*[A-Za-z]|\bin \d+(?:\.\d+)?\s?(?:s|ms|seconds?)\b"
+)
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -91,7 +93,9 @@ class StateBuilder:
             span = Lines(start=lines[0], end=end)
         self._remember(path, lines[0] if lines else 1, seen.text)
         known = (span.start, span.end) if span else None
-        self._add(tool, Operation.VIEW, seen, digest("view", path, known), _look_ending(seen), path=path, lines=span)
+        self._add(
+            tool, Operation.VIEW, seen, digest("view", path, known), _look_ending(seen), path=path, lines=span
+        )
 
     def listing(self, tool: str, raw_path: str, seen: Seen) -> None:
         """A listing of a folder."""
@@ -162,7 +166,11 @@ class StateBuilder:
         """A patch over one or several files; the command it stands for carries the paths it writes."""
         paths = patched_paths(text, self.directory, self.root)
         segment = Segment(
-            program="apply_patch", group=Group.WRITE, writes=paths or ("",), target=" ".join(paths) or None, body=text
+            program="apply_patch",
+            group=Group.WRITE,
+            writes=paths or ("",),
+            target=" ".join(paths) or None,
+            body=text,
         )
         command = Command(
             text="apply_patch", normal="apply_patch\n" + text, segments=(segment,), strongest=segment,
