@@ -25,6 +25,11 @@ _READ_FAILED = re.compile(
     r"(?:\S*(?:bash|sh): .*)?(?:(?:cat|grep|sed|head|tail|ls|find|rg|nl|wc|awk|diff|stat|file|less|tree|egrep): .*"
     r"(?:No such file|can't read|cannot open|cannot access|Is a directory|Permission denied)|.*command not found|fatal: )"
 )
+# A text without any of these needs no pattern: plain searches are much faster.
+_PASS_SIGNS = ("passed", "OK", "ok", "SUCCESS", "no issues", "All checks", "rated", "no failures")
+_FAIL_SIGNS = ("FAIL", "failed", "rror", "E   ", "not ok", "Traceback", "ERROR")
+_BREAK_SIGNS = ("rror:", "Traceback", "Exception:", "not found", "No such", "denied", "fatal", "fault", "SyntaxError", "can't open",
+                "rror[")  # fmt: skip
 _EDIT_DONE = ("has been edited", "created successfully", "undone successfully", "has been updated", "updated successfully",
               "Successfully", "successfully", "File updated", "Success. Updated", "Done!", "has been replaced")  # fmt: skip
 _EDIT_FAILED = ("No replacement was performed", "ERROR:", "Error:", "<tool_use_error>", "Invalid `", "did not appear verbatim",
@@ -52,10 +57,10 @@ def shell_outcome(command: Command | None, text: str) -> StateOutcome:
             return "unknown"
         return "error" if ": " in text[:200] and _READ_FAILED.match(text) else "ok"
     if kind is Group.TEST:
-        if _maybe(text, ("FAIL", "failed", "rror", "E   ", "not ok", "Traceback")) and _FAILED.search(text):
+        if _maybe(text, _FAIL_SIGNS) and _FAILED.search(text):
             return "error"
-        return "ok" if _PASSED.search(text) else "unknown"
-    if _maybe(text, ("rror", "Traceback", "Exception", "not found", "No such", "denied", "fatal", "fault")):
+        return "ok" if _maybe(text, _PASS_SIGNS) and _PASSED.search(text) else "unknown"
+    if _maybe(text, _BREAK_SIGNS):
         return "error" if _BROKEN.search(text) else "unknown"
     return "unknown"
 

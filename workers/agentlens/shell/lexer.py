@@ -32,6 +32,9 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
+_WORD, _REDIRECT, _NEWLINE, _COMMENT, _REST = (
+    _TOKEN.groupindex[name] for name in ("word", "redirect", "newline", "comment", "rest")
+)
 _PIECE = re.compile(r"""'([^']*+)'|"((?:[^"\\]++|\\.)*+)"|\\(.)|([^'"\\]++)|(.)""", re.DOTALL)
 _DOUBLE_ESCAPE = re.compile(r'\\([$`"\\])')
 _QUOTING = frozenset("'\"\\")
@@ -67,33 +70,32 @@ def unquote(word: str) -> str:
 def split(text: str) -> list[Simple]:
     """The simple commands of `text`, in order, empty ones left out."""
     commands: list[Simple] = []
-    current = Simple("", [], [], [])
+    words: list[str] = []
+    current = Simple("", words, [], [])
     waiting: list[tuple[str, bool, Simple]] = []
     redirect = ""
-    position, end = 0, len(text)
-    match = _TOKEN.match
-    while position < end:
-        token = match(text, position)
-        if token is None:
-            break
-        position = token.end()
-        kind = token.lastgroup
-        if kind == "word" or kind == "rest":
-            word = unquote(token[kind])
+    scan = _TOKEN.scanner(text).match  # type: ignore[attr-defined]
+    while token := scan():
+        kind = token.lastindex
+        if kind == _WORD or kind == _REST:
+            word = token[kind]
+            if not _QUOTING.isdisjoint(word):
+                word = unquote(word)
             if redirect:
                 _redirect(current, redirect, word, waiting)
                 redirect = ""
             else:
-                current.words.append(word)
-        elif kind == "redirect":
-            redirect = token["redirect"]
-        elif kind != "comment":
-            if current.words or current.redirects:
+                words.append(word)
+        elif kind == _REDIRECT:
+            redirect = token[kind]
+        elif kind is not None and kind != _COMMENT:
+            if words or current.redirects:
                 commands.append(current)
-            if kind == "newline" and waiting:
-                position = _take_heredocs(text, position, waiting)
-            current = Simple(token[kind] if kind else "", [], [], [])
-    if current.words or current.redirects:
+            if kind == _NEWLINE and waiting:
+                scan = _TOKEN.scanner(text, _take_heredocs(text, token.end(), waiting)).match  # type: ignore[attr-defined]
+            words = []
+            current = Simple(token[kind], words, [], [])
+    if words or current.redirects:
         commands.append(current)
     return commands
 

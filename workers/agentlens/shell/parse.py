@@ -69,7 +69,8 @@ def _segments(text: str, directory: str, root: str, depth: int) -> tuple[list[Se
             directory = _change(words, directory, root)
         call = Call(words, simple.heredocs, directory, root)
         segment = classify(call) if words else _NOTHING
-        segment = _redirected(segment, simple, directory, root)
+        if simple.redirects:
+            segment = _redirected(segment, simple, directory, root)
         piped = simple.joined_by in ("|", "|&") and segments
         if piped and _joins(segments, segment, fed_by_pipe):
             if segments[-1].program == segment.program and normal:
@@ -221,7 +222,9 @@ def _joins(segments: list[Segment], segment: Segment, fed_by_pipe: bool) -> bool
         segment.program in ("head", "tail", "sed", "awk", "nl", "cat", "less", "more")
         and before.group is Group.READ
     ):
-        segments[-1] = dataclasses.replace(before, lines=_narrow(before, segment))
+        lines = _narrow(before, segment)
+        if lines != before.lines:
+            segments[-1] = dataclasses.replace(before, lines=lines)
         return True
     return segment.program in ("head", "tail", "less", "more", "cat", "wc")
 
