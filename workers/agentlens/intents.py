@@ -5,13 +5,12 @@ prefix of the labels."""
 
 from __future__ import annotations
 
-import operator as operators
 import re
 from collections.abc import Iterable
 
 from workers.agentlens.paths import kind_of, parent
 from workers.agentlens.shell import Command, Group
-from workers.agentlens.trajectory import Edit, Intent, Operation, State
+from workers.agentlens.trajectory import Edit, Intent, Operation, State, with_label
 
 _BOOKKEEPING = frozenset(
     (Operation.THINK, Operation.PLAN, Operation.MESSAGE, Operation.FINISH, Operation.DELEGATE)
@@ -26,10 +25,6 @@ _COMMON = frozenset(
     " yield assert global async await print int str float bool list dict tuple set len range the this that function const"
     " let var public private static void new null true false struct func impl use mod end then test tests python".split()
 )
-_READ_STATE = operators.attrgetter(*State.__slots__)
-_SET_STATE = tuple(State.__dict__[name].__set__ for name in State.__slots__)
-_INTENT_AT = State.__slots__.index("intent")
-_RULE_AT = State.__slots__.index("rule")
 
 
 class _History:
@@ -47,17 +42,7 @@ class _History:
 def label(states: Iterable[State]) -> tuple[State, ...]:
     """The states with `intent` and `rule` filled; everything else stays as it was."""
     history = _History()
-    return tuple(_labelled(state, *_step(history, state)) for state in states)
-
-
-def _labelled(state: State, intent: Intent, rule: int) -> State:
-    values = list(_READ_STATE(state))
-    values[_INTENT_AT] = intent
-    values[_RULE_AT] = rule
-    copy = object.__new__(State)
-    for setter, value in zip(_SET_STATE, values, strict=True):
-        setter(copy, value)
-    return copy
+    return tuple(with_label(state, *_step(history, state)) for state in states)
 
 
 def _step(history: _History, state: State) -> tuple[Intent, int]:

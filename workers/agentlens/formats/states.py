@@ -7,13 +7,20 @@ import re
 from hashlib import blake2b
 
 from workers.agentlens.formats.outcomes import edit_outcome, exit_code_in, shell_outcome
-from workers.agentlens.locate import anchor_of, changed_lines, found_in, numbered_lines, scope_of
+from workers.agentlens.locate import (
+    anchor_of,
+    changed_lines,
+    encloses_itself,
+    found_in,
+    numbered_lines,
+    scope_of,
+)
 from workers.agentlens.paths import normalise
 from workers.agentlens.shell import Command, Group, Segment, parse, parse_python
 from workers.agentlens.shell.call import END_OF_FILE
 from workers.agentlens.shell.inline import patched_paths
 from workers.agentlens.shell_edits import edits_of, patch_edits
-from workers.agentlens.trajectory import Edit, Lines, Operation, State, StateOutcome
+from workers.agentlens.trajectory import Edit, Lines, Operation, State, StateOutcome, make_state
 
 OBSERVATION_LIMIT = 20_000
 
@@ -65,6 +72,7 @@ class StateBuilder:
         self.directory = directory
         self.states: list[State] = []
         self._viewed: dict[str, list[tuple[int, str]]] = {}
+        self._known: dict[str, dict[int, str]] = {}
 
     def path(self, raw: str) -> str:
         """A tool argument as a path of the run."""
@@ -126,6 +134,7 @@ class StateBuilder:
         key = digest("create", path, content)
         ending = _edit_ending(seen)
         if ending != "error":
+            self._known.pop(path, None)
             self._viewed[path] = [(1, content)]
         self._add(
             tool, Operation.CREATE, seen, key, ending,
@@ -151,8 +160,8 @@ class StateBuilder:
         ending = _edit_ending(seen)
         scope = None
         if anchor is not None and ending != "error":
-            shown = self._shown(path, seen)
-            before = [shown[number] for number in sorted(shown) if number <= anchor.start]
+            shown = self._shown(path) | numbered_lines(seen.text)
+            before = [line for number, line in sorted(shown.items()) if number <= anchor.start]
             scope = scope_of(before, text.split("\n"))
         edit = Edit(old="", new=text, anchor=anchor)
         key = digest("insert", path, after_line, text)
@@ -162,6 +171,7 @@ class StateBuilder:
         """The last edit of a file taken back."""
         path = self.path(raw_path)
         self._viewed.pop(path, None)
+        self._known.pop(path, None)
         self._add(tool, Operation.UNDO, seen, digest("undo", path), _edit_ending(seen), path=path)
 
     def patch(self, tool: str, text: str, seen: Seen) -> None:
@@ -227,30 +237,45 @@ class StateBuilder:
         self._add(tool, operation, seen, key, ending, path=path, lines=lines, scope=scope, edits=edits)
 
     def _place(self, path: str, old: str, new: str, seen: Seen) -> tuple[Lines | None, str | None]:
-        anchor = anchor_of(old, new, numbered_lines(seen.text))
-        shown = self._shown(path, seen)
-        if anchor is None and old:
-            anchor = found_in(old, shown)
+        """Where `old` stood, and what encloses the change."""
+        after = numbered_lines(seen.text) if "cat -n" in seen.text else {}
+        anchor = anchor_of(old, new, after)
         common, old_lines, new_lines = changed_lines(old, new)
         lead = old.split("\n")[:common]
-        before: list[str] = []
-        if anchor is not None:
-            before = [shown[number] for number in sorted(shown) if number < anchor.start]
-        return anchor, scope_of(before + lead, old_lines or new_lines)
+        changed = old_lines or new_lines
+        if anchor is not None and encloses_itself(lead, changed):
+            self._forget_below(path, anchor, after)
+            return anchor, scope_of(lead, changed)
+        shown = self._shown(path)
+        if anchor is None and old:
+            anchor = found_in(old, shown)
+        if anchor is None:
+            return None, scope_of(lead, changed)
+        first = anchor.start
+        before = sorted((number, text) for number, text in (shown | after).items() if number < first)
+        self._forget_below(path, anchor, after)
+        return anchor, scope_of([text for _, text in before] + lead, changed)
 
-    def _shown(self, path: str, seen: Seen) -> dict[int, str]:
-        shown: dict[int, str] = {}
-        for start, text in self._viewed.get(path, ()):
-            numbered = numbered_lines(text)
-            shown |= numbered or {start + i: line for i, line in enumerate(text.split("\n"))}
-        return shown | numbered_lines(seen.text)
+    def _shown(self, path: str) -> dict[int, str]:
+        """The lines of a file that the run has seen, by number."""
+        known = self._known.setdefault(path, {})
+        for start, text in self._viewed.pop(path, ()):
+            known |= numbered_lines(text) or {start + i: line for i, line in enumerate(text.split("\n"))}
+        return known
+
+    def _forget_below(self, path: str, anchor: Lines, after: dict[int, str]) -> None:
+        """An edit moves what stands below it: only what the tool then showed is still known there."""
+        known = self._known.get(path)
+        if known:
+            for number in [number for number in known if number >= anchor.start]:
+                del known[number]
+            known |= after
+        elif after:
+            self._known[path] = after
 
     def _remember(self, path: str, start: int, text: str) -> None:
         if text:
-            kept = self._viewed.setdefault(path, [])
-            kept.append((max(start, 1), text))
-            if len(kept) > 8:
-                del kept[0]
+            self._viewed.setdefault(path, []).append((max(start, 1), text))
 
     def _add(
         self, tool: str, operation: Operation, seen: Seen, key: str, ending: StateOutcome, *, path: str | None = None,
@@ -261,11 +286,9 @@ class StateBuilder:
         if len(text) > OBSERVATION_LIMIT:
             text = text[:OBSERVATION_LIMIT]
         self.states.append(
-            State(
-                index=len(self.states), tool=tool, operation=operation, path=path, lines=lines, scope=scope,
-                content_digest=key, command=command, edits=edits, outcome=ending, exit_code=seen.exit_code,
-                observation=text, observation_digest=text_digest(text), thought=seen.thought,
-                tokens_in=seen.tokens_in, tokens_out=seen.tokens_out, timestamp=seen.timestamp,
+            make_state(
+                len(self.states), tool, operation, path, lines, scope, key, command, edits, ending, seen.exit_code, text,
+                text_digest(text), seen.thought, seen.tokens_in, seen.tokens_out, seen.timestamp, None, 0,
             )
         )  # fmt: skip
 

@@ -67,8 +67,7 @@ def _segments(text: str, directory: str, root: str, depth: int) -> tuple[list[Se
             continue
         if words and words[0] in ("cd", "pushd"):
             directory = _change(words, directory, root)
-        call = Call(words, simple.heredocs, directory, root)
-        segment = classify(call) if words else _NOTHING
+        segment = _classified(tuple(words), tuple(simple.heredocs), directory, root) if words else _NOTHING
         if simple.redirects:
             segment = _redirected(segment, simple, directory, root)
         piped = simple.joined_by in ("|", "|&") and segments
@@ -80,6 +79,11 @@ def _segments(text: str, directory: str, root: str, depth: int) -> tuple[list[Se
         if not (words and words[0] in ("cd", "pushd")):
             normal.append(("| " if piped else "") + _normal(segment))
     return segments, "\n".join(normal), directory
+
+
+@functools.lru_cache(maxsize=4096)
+def _classified(words: tuple[str, ...], heredocs: tuple[str, ...], directory: str, root: str) -> Segment:
+    return classify(Call([*words], [*heredocs], directory, root))
 
 
 def _unwrap(words: list[str]) -> tuple[list[str], bool]:
