@@ -102,6 +102,11 @@ def as_text(source: Source, value: Json, position: str) -> str:
     raise refuse(source, position, f"expected a text, found {kind_name(value)}")
 
 
+def inner(value: Json) -> dict[str, Json]:
+    """`value` if it is an object, else an empty one: for parts of a log that may be missing."""
+    return value if isinstance(value, dict) else {}
+
+
 def whole(value: Json) -> int | None:
     """A whole number, or None for anything else (a boolean is none)."""
     if isinstance(value, int) and not isinstance(value, bool):

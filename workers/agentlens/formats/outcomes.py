@@ -31,7 +31,8 @@ _FAIL_SIGNS = ("FAIL", "failed", "rror", "E   ", "not ok", "Traceback", "ERROR")
 _BREAK_SIGNS = ("rror:", "Traceback", "Exception:", "not found", "No such", "denied", "fatal", "fault", "SyntaxError", "can't open",
                 "rror[")  # fmt: skip
 _EDIT_DONE = ("has been edited", "created successfully", "undone successfully", "has been updated", "updated successfully",
-              "Successfully", "successfully", "File updated", "Success. Updated", "Done!", "has been replaced")  # fmt: skip
+              "Successfully", "successfully", "File updated", "Success. Updated", "Done!", "has been replaced",
+              "Text replaced", "Replaced 1", "Applied the change", "Applied edit", "File saved", "Wrote ")  # fmt: skip
 _EDIT_FAILED = ("No replacement was performed", "ERROR:", "Error:", "<tool_use_error>", "Invalid `", "did not appear verbatim",
                 "No such file", "Ran into", "String to replace not found", "has not been read yet", "Invalid Context",
                 "Failed to find", "Your proposed edit has introduced new syntax error", "does not exist", "patch failed",
@@ -74,9 +75,8 @@ def edit_outcome(text: str) -> StateOutcome:
     for sign in _EDIT_FAILED:
         if sign in head:
             return "error"
-    for sign in _EDIT_DONE:
-        if sign in head:
-            return "ok"
+    if head.startswith("[File: ") or any(sign in head for sign in _EDIT_DONE):
+        return "ok"
     return "unknown"
 
 

@@ -71,6 +71,8 @@ class StateBuilder:
         self.keeps_directory = keeps_directory
         self.directory = directory
         self.states: list[State] = []
+        self.unknown_tools: dict[str, int] = {}
+        self.notices: list[str] = []
         self._viewed: dict[str, list[tuple[int, str]]] = {}
         self._known: dict[str, dict[int, str]] = {}
 
@@ -106,6 +108,32 @@ class StateBuilder:
         self._add(
             tool, Operation.VIEW, seen, digest("view", path, known), _look_ending(seen), path=path, lines=span
         )
+
+    def views(
+        self, tool: str, spans: list[tuple[str, str | None]], seen: Seen, lines: tuple[int, int] | None = None
+    ) -> None:
+        """A look at named places: files, each with the function or class shown if the log names one."""
+        paths = [self.path(raw) for raw, _ in spans]
+        scopes = [scope for _, scope in spans]
+        path = paths[0] if paths else None
+        command = None
+        if len(paths) > 1:
+            segment = Segment(
+                program="cat",
+                group=Group.READ,
+                arguments=tuple(paths),
+                reads=tuple(paths),
+                target=" ".join(paths),
+            )
+            text = "cat " + " ".join(paths)
+            command = Command(
+                text=text, normal=text, segments=(segment,), strongest=segment, directory=self.directory
+            )
+        self._add(
+            tool, Operation.VIEW, seen, digest("views", *paths, *scopes, lines), _look_ending(seen), path=path,
+            lines=Lines(start=lines[0], end=max(lines)) if lines and lines[0] > 0 else None,
+            scope=scopes[0] if len(paths) == 1 else None, command=command,
+        )  # fmt: skip
 
     def listing(self, tool: str, raw_path: str, seen: Seen) -> None:
         """A listing of a folder."""
@@ -153,6 +181,22 @@ class StateBuilder:
         key = digest("replace", path, *(part for pair in pairs for part in pair))
         self._edited(tool, Operation.REPLACE, path, tuple(edits), scope, key, ending, seen)
 
+    def replace_lines(self, tool: str, raw_path: str, lines: Lines, new: str, seen: Seen) -> None:
+        """A range of lines replaced; the old text is what the run has seen of it."""
+        path = self.path(raw_path)
+        ending = _edit_ending(seen)
+        shown = self._shown(path)
+        old = "\n".join(shown[number] for number in range(lines.start, lines.end + 1) if number in shown)
+        scope = None
+        if ending != "error":
+            common, old_lines, new_lines = changed_lines(old, new)
+            before = [text for number, text in sorted(shown.items()) if number < lines.start]
+            scope = scope_of(before + old.split("\n")[:common], old_lines or new_lines)
+            self._forget_below(path, lines, numbered_lines(seen.text))
+        edit = Edit(old=old, new=new, anchor=lines)
+        key = digest("lines", path, lines.start, lines.end, new)
+        self._edited(tool, Operation.REPLACE, path, (edit,), scope, key, ending, seen)
+
     def insert(self, tool: str, raw_path: str, after_line: int | None, text: str, seen: Seen) -> None:
         """Text inserted after a line (0 is the top)."""
         path = self.path(raw_path)
@@ -195,10 +239,40 @@ class StateBuilder:
             scope=scope, command=command, edits=edits, lines=edits[0].anchor if edits else None,
         )  # fmt: skip
 
+    def patch_file(self, tool: str, raw_path: str, diff: str, scope: str | None, seen: Seen) -> None:
+        """A change of one file of which the log keeps the diff."""
+        path = self.path(raw_path)
+        edits, found = patch_edits(diff)
+        key = digest("replace", path, diff)
+        ending = "ok" if seen.is_error is None else _edit_ending(seen)
+        self._edited(tool, Operation.REPLACE, path, edits, scope or found, key, ending, seen)
+
+    def other(self, tool: str, arguments: str, seen: Seen) -> None:
+        """A call of a tool that no table knows: kept as a step of its own, told apart by its arguments."""
+        segment = Segment(program=tool, group=Group.ENVIRONMENT, arguments=(arguments,) if arguments else ())
+        command = Command(
+            text=f"{tool} {arguments}", normal=f"{tool} {arguments}", segments=(segment,), strongest=segment,
+            directory=self.directory,
+        )  # fmt: skip
+        self.unknown_tools[tool] = self.unknown_tools.get(tool, 0) + 1
+        self._add(
+            tool, Operation.SHELL, seen, digest("tool", tool, arguments), _look_ending(seen), command=command
+        )
+
     def note(self, tool: str, operation: Operation, seen: Seen, text: str = "") -> None:
         """A step that touches nothing: think, plan, message, finish, browse, delegate."""
         key = digest(operation) if operation is not Operation.BROWSE else digest(operation, text)
         self._add(tool, operation, seen, key, _look_ending(seen) if seen.text else "unknown")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the reader could not tell, for `Trajectory.warnings`."""
+        unknown = [
+            f"unknown tool {tool!r} ({count} calls) counted as a step that touches nothing"
+            for tool, count in sorted(self.unknown_tools.items())
+        ]
+        empty = [] if self.states else ["no tool calls"]
+        return (*self.notices, *unknown, *empty)
 
     def _command(self, tool: str, command: Command, seen: Seen) -> None:
         strongest = command.strongest
