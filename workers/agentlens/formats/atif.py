@@ -121,6 +121,7 @@ class _Reader:
         self.source = source
         self.builder = builder
         self.files: set[str] = set()
+        self.late: dict[str, dict[str, Json]] = {}
 
     def document(self, document: dict[str, Json], steps: list[tuple[str, Json]], depth: int) -> None:
         embedded = {}
@@ -128,6 +129,7 @@ class _Reader:
             where = f"subagent_trajectories[{position}]"
             part = as_object(self.source, item, where)
             embedded[part.get("trajectory_id")] = (part, _numbered(self.source, part, f"{where}."))
+        self.late = _late_results([inner(item) for _, item in steps])
         for where, item in steps:
             self.step(as_object(self.source, item, where), where, embedded, depth)
         following = document.get("continued_trajectory_ref")
@@ -159,7 +161,7 @@ class _Reader:
         calls = self._calls(step, where)
         metrics = inner(step.get("metrics"))
         for position, (name, arguments, call_id) in enumerate(calls):
-            answer = _answer(answers, call_id, position, len(calls))
+            answer = _answer(answers, call_id, position, len(calls)) or self.late.get(str(call_id), {})
             extra = inner(answer.get("extra"))
             flag = extra.get("tool_result_is_error", extra.get("is_error"))
             seen = Seen(
@@ -187,14 +189,14 @@ class _Reader:
             found = []
             for position, item in enumerate(as_list(self.source, items, f"{where}.tool_calls")):
                 call = as_object(self.source, item, f"{where}.tool_calls[{position}]")
-                at = f"{where}.tool_calls[{position}].function_name"
-                found.append(
-                    (
-                        as_text(self.source, call.get("function_name"), at),
-                        call.get("arguments"),
-                        call.get("tool_call_id"),
+                name = call.get("function_name", call.get("name"))
+                if not isinstance(name, str) or not name:
+                    raise refuse(
+                        self.source,
+                        f"{where}.tool_calls[{position}].function_name",
+                        "expected the tool's name",
                     )
-                )
+                found.append((name, call.get("arguments"), call.get("tool_call_id", call.get("id"))))
             return found
         return [(name, arguments, None) for name, arguments in calls_in(join_text(step.get("message") or []))]
 
@@ -207,6 +209,23 @@ class _Reader:
                 self.document(document, steps, depth + 1)
             elif isinstance(part.get("trajectory_path"), str):
                 self.file(part["trajectory_path"], depth + 1, "sub-agent")
+
+
+_LATE = re.compile(r"Tool result for (\S+)$")
+
+
+def _late_results(steps: list[dict[str, Json]]) -> dict[str, dict[str, Json]]:
+    """Some producers write a result as a system step of its own that names the call in its message."""
+    found = {}
+    for step in steps:
+        message = step.get("message")
+        match = _LATE.match(message) if isinstance(message, str) and step.get("source") == "system" else None
+        if match:
+            observation = inner(step.get("observation"))
+            success = inner(observation.get("result")).get("success")
+            flag = {} if not isinstance(success, bool) else {"is_error": not success}
+            found[match[1]] = {"content": observation.get("content"), "extra": flag}
+    return found
 
 
 def _answer(answers: list[dict[str, Json]], call_id: Json, position: int, calls: int) -> dict[str, Json]:

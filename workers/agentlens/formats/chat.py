@@ -264,6 +264,8 @@ def _run(
         (str(row[name]) for name in ("model", "model_name", "model_name_or_path") if row.get(name)), None
     )
     suffix = "" if number is None else f"#{number}"
+    if identifier and number is not None and row.get("episode"):
+        identifier = f"{identifier}#{row['episode']}"
     return Trajectory(
         trajectory_id=identifier or source.stem + suffix,
         path=source.path,

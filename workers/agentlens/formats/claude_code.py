@@ -12,38 +12,38 @@ from workers.agentlens.formats.chat import Conversation, Waiting
 from workers.agentlens.formats.states import Seen, StateBuilder
 from workers.agentlens.trajectory import Trajectory
 
-_MARKS = (
-    "sessionId",
-    "session_id",
-    "parentUuid",
-    "leafUuid",
-    "isSidechain",
-    "messageId",
-    "parent_tool_use_id",
+_MARKS = frozenset(
+    "sessionId session_id parentUuid leafUuid isSidechain messageId parent_tool_use_id".split()
 )
-_KNOWN = frozenset("user assistant system summary result".split())
+_TURNS = ("user", "assistant")
+_SNIFFED = 50
 
 
 def _is_record(value: Json) -> bool:
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("type"), str)
-        and any(mark in value for mark in _MARKS)
-    )
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        return False
+    turn = value["type"] in _TURNS and isinstance(value.get("message"), dict)
+    return turn or not _MARKS.isdisjoint(value)
 
 
 def sniff(source: Source) -> bool:
-    """JSONL records with a type and a session."""
-    return any(_is_record(value) for _, value in source.lines[:5]) and all(
-        not isinstance(value, dict) or "payload" not in value for _, value in source.lines[:5]
-    )
+    """JSONL records with a type, of which one is a turn or names its session."""
+    return any(_is_record(value) for _, value in source.lines[:_SNIFFED])
+
+
+def _root(folders: list[str]) -> str:
+    """The folder that holds all working folders of the session, if it is one of them; else the first."""
+    if not folders:
+        return ""
+    shortest = min(folders, key=len)
+    return shortest if all(f"{folder}/".startswith(shortest + "/") for folder in folders) else folders[0]
 
 
 def read(source: Source) -> Iterator[Trajectory]:
     """The file's one session."""
     records = [(f"line {line}", as_object(source, value, f"line {line}")) for line, value in source.lines]
-    folder = next((record["cwd"] for _, record in records if isinstance(record.get("cwd"), str)), "")
-    reader = _Session(source, StateBuilder(root=folder))
+    folders = [record["cwd"].rstrip("/") for _, record in records if isinstance(record.get("cwd"), str)]
+    reader = _Session(source, StateBuilder(root=_root(folders)))
     reader.records(records)
     reader.finish()
     identifier = next(
@@ -114,7 +114,8 @@ class _Session:
         if isinstance(content, str):
             return
         blocks = as_list(self.source, content, f"{where}.message.content")
-        usage = self._usage(message)
+        calls = any(isinstance(block, dict) and block.get("type") == "tool_use" for block in blocks)
+        usage = self._usage(message) if calls else (None, None)
         if not self.conversation.waiting or all(call.answered for call in self.conversation.waiting):
             self.conversation.flush()
         thought = join_text(
@@ -124,7 +125,9 @@ class _Session:
             at = f"{where}.message.content[{position}]"
             block = as_object(self.source, item, at)
             if block.get("type") == "tool_use":
+                folder = record.get("cwd")
                 seen = Seen(
+                    directory=self.builder.path(folder) if isinstance(folder, str) else None,
                     thought=thought,
                     tokens_in=usage[0],
                     tokens_out=usage[1],

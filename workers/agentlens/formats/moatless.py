@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 
@@ -183,6 +184,7 @@ def _transition(
         requests = given.get("search_requests")
         for request in requests if isinstance(requests, list) and requests else [given]:
             _search(builder, state, inner(request), seen)
+            seen = dataclasses.replace(seen, tokens_in=None, tokens_out=None)
     elif state == "IdentifyCode":
         builder.views(state, _spans(given.get("identified_spans") or given.get("files_with_spans")), seen)
     elif state in ("PlanToCode", "ClarifyCodeChange"):

@@ -32,7 +32,7 @@ _BREAK_SIGNS = ("rror:", "Traceback", "Exception:", "not found", "No such", "den
                 "rror[")  # fmt: skip
 _EDIT_DONE = ("has been edited", "created successfully", "undone successfully", "has been updated", "updated successfully",
               "Successfully", "successfully", "File updated", "Success. Updated", "Done!", "has been replaced",
-              "Text replaced", "Replaced 1", "Applied the change", "Applied edit", "File saved", "Wrote ")  # fmt: skip
+              "Text replaced", "Replaced 1", "Applied ", "File saved", "Wrote ")  # fmt: skip
 _EDIT_FAILED = ("No replacement was performed", "ERROR:", "Error:", "<tool_use_error>", "Invalid `", "did not appear verbatim",
                 "No such file", "Ran into", "String to replace not found", "has not been read yet", "Invalid Context",
                 "Failed to find", "Your proposed edit has introduced new syntax error", "does not exist", "patch failed",

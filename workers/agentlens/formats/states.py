@@ -35,7 +35,9 @@ _VOLATILE = (
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Seen:
-    """What came back from a call, and what is known about the turn it belongs to."""
+    """What came back from a call, and what is known about the turn it belongs to.
+
+    `directory` is where the call ran, in the form of the run's paths, where the log says so."""
 
     text: str = ""
     exit_code: int | None = None
@@ -44,7 +46,7 @@ class Seen:
     tokens_in: int | None = None
     tokens_out: int | None = None
     timestamp: float | None = None
-    shown: dict[int, str] | None = None
+    directory: str | None = None
 
 
 def digest(*parts: object) -> str:
@@ -80,11 +82,11 @@ class StateBuilder:
         """A tool argument as a path of the run."""
         return normalise(raw, "", self.root)
 
-    def shell(self, tool: str, text: str, seen: Seen, *, directory: str | None = None) -> None:
-        """A shell line. `directory` is where it runs if the log says so."""
-        start = self.directory if directory is None else directory
+    def shell(self, tool: str, text: str, seen: Seen) -> None:
+        """A shell line."""
+        start = self.directory if seen.directory is None else seen.directory
         command = parse(text, start, self.root)
-        if self.keeps_directory and directory is None:
+        if self.keeps_directory:
             self.directory = command.directory
         self._command(tool, command, seen)
 
@@ -297,11 +299,14 @@ class StateBuilder:
     def _shell_ending(self, command: Command | None, seen: Seen) -> StateOutcome:
         if seen.exit_code is None:
             seen.exit_code = exit_code_in(seen.text)
+        failed = seen.is_error
         if seen.exit_code is not None and seen.exit_code >= 0:
-            return "ok" if seen.exit_code == 0 else "error"
-        if seen.is_error is not None:
-            return "error" if seen.is_error else shell_outcome(command, seen.text)
-        return shell_outcome(command, seen.text)
+            failed = seen.exit_code != 0
+        if failed is None:
+            return shell_outcome(command, seen.text)
+        # `pytest | tail` ends as tail does: what a check printed about itself says more.
+        hidden = not failed and command is not None and command.kind is Group.TEST
+        return "error" if failed or (hidden and shell_outcome(command, seen.text) == "error") else "ok"
 
     def _edited(
         self, tool: str, operation: Operation, path: str, edits: tuple[Edit, ...], scope: str | None, key: str,

@@ -123,7 +123,9 @@ def _shell(builder: StateBuilder, name: str, arguments: Mapping[str, Json], seen
         builder.keys(name, command, seen)
         return
     directory = _text(arguments, "workdir", "cwd")
-    builder.shell(name, command, seen, directory=None if directory is None else builder.path(directory))
+    if directory is not None:
+        seen.directory = builder.path(directory)
+    builder.shell(name, command, seen)
 
 
 def _python(builder: StateBuilder, name: str, arguments: Mapping[str, Json], seen: Seen) -> None:
@@ -163,6 +165,8 @@ def _create(builder: StateBuilder, name: str, arguments: Mapping[str, Json], see
     builder.create(name, _needed(arguments, *_PATH), content or "", seen)
 
 
+# Editing tools of which an empty old text makes a new file.
+_CREATING = frozenset(("edit", "multiedit", "replace"))
 _OLD = ("old_str", "old_string", "oldString", "old_text", "search", "old", "old_content")
 _NEW = ("new_str", "new_string", "newString", "new_text", "replace", "new", "new_content", "new_source")
 
@@ -179,9 +183,9 @@ def _replace(builder: StateBuilder, name: str, arguments: Mapping[str, Json], se
         builder.replace(name, path, pairs, seen)
         return
     old, new = _text(arguments, *_OLD), _text(arguments, *_NEW)
-    if old is None and new is None:
-        raise _MissingArgumentError
-    if not old and seen.is_error is not True and "No such" not in seen.text:
+    if old is None and _plain(name) not in _CREATING:
+        builder.replace(name, path, [("", new or "")], seen)
+    elif not old and seen.is_error is not True and "No such" not in seen.text:
         builder.create(name, path, new or "", seen)
     else:
         builder.replace(name, path, [(old or "", new or "")], seen)

@@ -112,7 +112,7 @@ def listing(program: str, call: Call) -> Segment:
     return Segment(
         program=program,
         group=Group.SEARCH,
-        arguments=paths,
+        arguments=tuple(path or "." for path in paths),
         flags=flags,
         reads=paths,
         target=" ".join(path or "." for path in paths),

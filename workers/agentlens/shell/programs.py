@@ -69,6 +69,8 @@ def _with_subcommand(program: str, call: Call) -> Segment:
     ):
         group = Group.TEST if _CHECK_SCRIPT.match(arguments[1]) else Group.EXECUTE
         name = f"{program} run"
+    elif program in ("yarn", "pnpm", "bun") and sub not in column and _CHECK_SCRIPT.match(sub):
+        group, name = Group.TEST, f"{program} run"
     else:
         group = column.get(sub) or column.get("*") or table.PROGRAMS.get(program, Group.EXECUTE)
         name = f"{program} {sub}" if sub in column else program
@@ -197,7 +199,7 @@ def _find(program: str, call: Call) -> Segment:
                 return Segment(
                     program=done.program,
                     group=done.group,
-                    arguments=done.arguments,
+                    arguments=(*done.arguments, *(path or "." for path in paths)),
                     flags=done.flags,
                     reads=paths,
                     pattern=done.pattern or pattern,
@@ -208,7 +210,7 @@ def _find(program: str, call: Call) -> Segment:
     return Segment(
         program=program,
         group=Group.SEARCH,
-        arguments=(*paths, *tests),
+        arguments=(*(path or "." for path in paths), *tests),
         reads=paths,
         pattern=pattern,
         target=f"{pattern} in {where}" if pattern else where,

@@ -116,7 +116,7 @@ def grep(program: str, call: Call) -> Segment:
     return Segment(
         program=program,
         group=Group.SEARCH,
-        arguments=(pattern, *paths),
+        arguments=(pattern, *(path or "." for path in paths)),
         flags=flags,
         reads=paths,
         pattern=pattern,
