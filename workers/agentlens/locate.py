@@ -44,6 +44,12 @@ def found_in(old: str, shown: dict[int, str]) -> Lines | None:
     return None
 
 
+def holding(part: str, shown: dict[int, str]) -> Lines | None:
+    """The one known line that holds `part`; None if none or several do."""
+    numbers = [number for number, line in shown.items() if part in line] if "\n" not in part else []
+    return Lines(start=numbers[0], end=numbers[0]) if len(numbers) == 1 else None
+
+
 def scope_of(before: list[str], changed: list[str]) -> str | None:
     """The qualified name of the innermost function or class around the first of the `changed` lines.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 
 from workers.agentlens.locate import scope_of
 from workers.agentlens.shell import Segment
@@ -24,9 +26,46 @@ def edits_of(segment: Segment) -> tuple[Edit, ...]:
         return tuple(edit for line in body.split("\n") if (edit := _sed_edit(line)) is not None)
     if segment.program in ("git apply", "patch", "apply_patch", "git am"):
         return patch_edits(body)[0]
+    if segment.program == "python -c":
+        return _script_edits(body)
     if segment.program.endswith(" -c"):
         return ()
     return (Edit(old="", new=body),)
+
+
+def _script_edits(script: str) -> tuple[Edit, ...]:
+    """The texts that an inline Python script replaces or writes: `.replace(old, new)`, `re.sub`, `.write(text)`.
+
+    Names count where the script assigns them one text; what it computes is not seen."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a script's odd escapes are its own affair
+            tree = ast.parse(script)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    texts: dict[str, str] = {}
+    calls: list[ast.Call] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                texts[node.targets[0].id] = node.value.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            calls.append(node)
+    edits = []
+    for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
+        found = [_constant(argument, texts) for argument in call.args]
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        if name in ("replace", "sub") and len(found) >= 2 and found[0] and found[1] is not None:
+            edits.append(Edit(old=found[0], new=found[1]))
+        elif name in ("write", "write_text") and len(found) == 1 and found[0]:
+            edits.append(Edit(old="", new=found[0]))
+    return tuple(edits)
+
+
+def _constant(node: ast.expr, texts: dict[str, str]) -> str | None:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return texts.get(node.id) if isinstance(node, ast.Name) else None
 
 
 def _sed_edit(script: str) -> Edit | None:

@@ -11,7 +11,6 @@ from workers.agentlens.formats.base import (
     Source,
     as_object,
     as_text,
-    number,
     refuse,
     seconds,
     whole,

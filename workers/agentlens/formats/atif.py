@@ -9,7 +9,18 @@ from collections.abc import Iterator
 
 from workers.agentlens.formats import results
 from workers.agentlens.formats.base import (
-    Format, Json, Source, as_list, as_object, as_text, inner, join_text, number, refuse, seconds, whole,
+    Format,
+    Json,
+    Source,
+    as_list,
+    as_object,
+    as_text,
+    inner,
+    join_text,
+    number,
+    refuse,
+    seconds,
+    whole,
 )  # fmt: skip
 from workers.agentlens.formats.states import Seen, StateBuilder
 from workers.agentlens.formats.textcalls import calls_in

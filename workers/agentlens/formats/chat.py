@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from workers.agentlens.formats import results
+from workers.agentlens.formats.aci import AciSession
 from workers.agentlens.formats.base import (
     Format,
     Json,
@@ -19,7 +20,6 @@ from workers.agentlens.formats.base import (
     refuse,
     whole,
 )
-from workers.agentlens.formats.aci import AciSession
 from workers.agentlens.formats.states import Seen, StateBuilder
 from workers.agentlens.formats.textcalls import calls_in, fenced_commands
 from workers.agentlens.formats.tools import add_call

@@ -9,7 +9,17 @@ from collections.abc import Iterator
 
 from workers.agentlens.formats import results
 from workers.agentlens.formats.base import (
-    Format, Json, Source, as_list, as_object, as_text, inner, number, refuse, seconds, whole,
+    Format,
+    Json,
+    Source,
+    as_list,
+    as_object,
+    as_text,
+    inner,
+    number,
+    refuse,
+    seconds,
+    whole,
 )  # fmt: skip
 from workers.agentlens.formats.states import Seen, StateBuilder
 from workers.agentlens.formats.tools import add_call

@@ -7,14 +7,8 @@ import re
 from hashlib import blake2b
 
 from workers.agentlens.formats.outcomes import edit_outcome, exit_code_in, shell_outcome
-from workers.agentlens.locate import (
-    anchor_of,
-    changed_lines,
-    encloses_itself,
-    found_in,
-    numbered_lines,
-    scope_of,
-)
+from workers.agentlens.formats.seen_lines import SeenLines
+from workers.agentlens.locate import changed_lines, numbered_lines, scope_of
 from workers.agentlens.paths import normalise
 from workers.agentlens.shell import Command, Group, Segment, parse, parse_python
 from workers.agentlens.shell.call import END_OF_FILE
@@ -75,8 +69,7 @@ class StateBuilder:
         self.states: list[State] = []
         self.unknown_tools: dict[str, int] = {}
         self.notices: list[str] = []
-        self._viewed: dict[str, list[tuple[int, str]]] = {}
-        self._known: dict[str, dict[int, str]] = {}
+        self._seen_lines = SeenLines()
 
     def path(self, raw: str) -> str:
         """A tool argument as a path of the run."""
@@ -105,7 +98,7 @@ class StateBuilder:
         if lines is not None and lines[0] > 0:
             end = lines[1] if lines[1] >= lines[0] else END_OF_FILE
             span = Lines(start=lines[0], end=end)
-        self._remember(path, lines[0] if lines else 1, seen.text)
+        self._seen_lines.remember(path, lines[0] if lines else 1, seen.text)
         known = (span.start, span.end) if span else None
         self._add(
             tool, Operation.VIEW, seen, digest("view", path, known), _look_ending(seen), path=path, lines=span
@@ -164,8 +157,7 @@ class StateBuilder:
         key = digest("create", path, content)
         ending = _edit_ending(seen)
         if ending != "error":
-            self._known.pop(path, None)
-            self._viewed[path] = [(1, content)]
+            self._seen_lines.replace(path, content)
         self._add(
             tool, Operation.CREATE, seen, key, ending,
             path=path, lines=Lines(start=1, end=max(count, 1)), edits=(edit,),
@@ -177,7 +169,9 @@ class StateBuilder:
         ending = _edit_ending(seen)
         edits, scope = [], None
         for old, new in pairs:
-            anchor, found_scope = self._place(path, old, new, seen) if ending != "error" else (None, None)
+            anchor, found_scope = (
+                self._seen_lines.place(path, old, new, seen.text) if ending != "error" else (None, None)
+            )
             edits.append(Edit(old=old, new=new, anchor=anchor))
             scope = scope or found_scope
         key = digest("replace", path, *(part for pair in pairs for part in pair))
@@ -187,14 +181,14 @@ class StateBuilder:
         """A range of lines replaced; the old text is what the run has seen of it."""
         path = self.path(raw_path)
         ending = _edit_ending(seen)
-        shown = self._shown(path)
+        shown = self._seen_lines.of(path)
         old = "\n".join(shown[number] for number in range(lines.start, lines.end + 1) if number in shown)
         scope = None
         if ending != "error":
             common, old_lines, new_lines = changed_lines(old, new)
             before = [text for number, text in sorted(shown.items()) if number < lines.start]
             scope = scope_of(before + old.split("\n")[:common], old_lines or new_lines)
-            self._forget_below(path, lines, numbered_lines(seen.text))
+            self._seen_lines.forget_below(path, lines, numbered_lines(seen.text))
         edit = Edit(old=old, new=new, anchor=lines)
         key = digest("lines", path, lines.start, lines.end, new)
         self._edited(tool, Operation.REPLACE, path, (edit,), scope, key, ending, seen)
@@ -206,7 +200,7 @@ class StateBuilder:
         ending = _edit_ending(seen)
         scope = None
         if anchor is not None and ending != "error":
-            shown = self._shown(path) | numbered_lines(seen.text)
+            shown = self._seen_lines.of(path) | numbered_lines(seen.text)
             before = [line for number, line in sorted(shown.items()) if number <= anchor.start]
             scope = scope_of(before, text.split("\n"))
         edit = Edit(old="", new=text, anchor=anchor)
@@ -216,8 +210,7 @@ class StateBuilder:
     def undo(self, tool: str, raw_path: str, seen: Seen) -> None:
         """The last edit of a file taken back."""
         path = self.path(raw_path)
-        self._viewed.pop(path, None)
-        self._known.pop(path, None)
+        self._seen_lines.replace(path, "")
         self._add(tool, Operation.UNDO, seen, digest("undo", path), _edit_ending(seen), path=path)
 
     def patch(self, tool: str, text: str, seen: Seen) -> None:
@@ -284,16 +277,19 @@ class StateBuilder:
         if strongest.lines is not None and strongest.lines[0] > 0:
             lines = Lines(start=strongest.lines[0], end=max(strongest.lines))
         edits: tuple[Edit, ...] = ()
+        scope = None
+        ending = self._shell_ending(command, seen)
         if strongest.group is Group.WRITE:
             edits = edits_of(strongest)
+            if path is not None and edits and ending != "error":
+                edits, scope = self._seen_lines.place_all(path, edits)
             if lines is None and edits:
                 lines = edits[0].anchor
         elif path is not None and strongest.group is Group.READ:
-            self._remember(path, lines.start if lines else 1, seen.text)
-        ending = self._shell_ending(command, seen)
+            self._seen_lines.remember(path, lines.start if lines else 1, seen.text)
         self._add(
             tool, Operation.SHELL, seen, digest("shell", command.normal), ending,
-            path=path or None, lines=lines, command=command, edits=edits,
+            path=path or None, lines=lines, scope=scope, command=command, edits=edits,
         )  # fmt: skip
 
     def _shell_ending(self, command: Command | None, seen: Seen) -> StateOutcome:
@@ -314,47 +310,6 @@ class StateBuilder:
     ) -> None:  # fmt: skip
         lines = edits[0].anchor if edits else None
         self._add(tool, operation, seen, key, ending, path=path, lines=lines, scope=scope, edits=edits)
-
-    def _place(self, path: str, old: str, new: str, seen: Seen) -> tuple[Lines | None, str | None]:
-        """Where `old` stood, and what encloses the change."""
-        after = numbered_lines(seen.text) if "cat -n" in seen.text else {}
-        anchor = anchor_of(old, new, after)
-        common, old_lines, new_lines = changed_lines(old, new)
-        lead = old.split("\n")[:common]
-        changed = old_lines or new_lines
-        if anchor is not None and encloses_itself(lead, changed):
-            self._forget_below(path, anchor, after)
-            return anchor, scope_of(lead, changed)
-        shown = self._shown(path)
-        if anchor is None and old:
-            anchor = found_in(old, shown)
-        if anchor is None:
-            return None, scope_of(lead, changed)
-        first = anchor.start
-        before = sorted((number, text) for number, text in (shown | after).items() if number < first)
-        self._forget_below(path, anchor, after)
-        return anchor, scope_of([text for _, text in before] + lead, changed)
-
-    def _shown(self, path: str) -> dict[int, str]:
-        """The lines of a file that the run has seen, by number."""
-        known = self._known.setdefault(path, {})
-        for start, text in self._viewed.pop(path, ()):
-            known |= numbered_lines(text) or {start + i: line for i, line in enumerate(text.split("\n"))}
-        return known
-
-    def _forget_below(self, path: str, anchor: Lines, after: dict[int, str]) -> None:
-        """An edit moves what stands below it: only what the tool then showed is still known there."""
-        known = self._known.get(path)
-        if known:
-            for number in [number for number in known if number >= anchor.start]:
-                del known[number]
-            known |= after
-        elif after:
-            self._known[path] = after
-
-    def _remember(self, path: str, start: int, text: str) -> None:
-        if text:
-            self._viewed.setdefault(path, []).append((max(start, 1), text))
 
     def _add(
         self, tool: str, operation: Operation, seen: Seen, key: str, ending: StateOutcome, *, path: str | None = None,
