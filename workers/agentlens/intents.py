@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from workers.agentlens.paths import kind_of, parent
 from workers.agentlens.shell import Command, Group
+from workers.agentlens.shell.inline import written_paths
 from workers.agentlens.trajectory import Edit, Intent, Operation, State, with_label
 
 _BOOKKEEPING = frozenset(
@@ -34,6 +35,7 @@ class _History:
         self.patched = False
         self.edited: set[str] = set()
         self.made: set[str] = set()
+        self.scripts: dict[str, tuple[str, ...]] = {}
         self.symbols: set[str] = set()
         self.failing_check = ""
         self.last_shell: tuple[Intent, int] = (Intent.O, 1)
@@ -72,6 +74,9 @@ def _shell(history: _History, state: State, command: Command) -> tuple[Intent, i
         _remember_check(history, state)
         return Intent.V, 4
     if kind is Group.EXECUTE:
+        rewritten = history.scripts.get(_script_run(command))
+        if rewritten:
+            return _write(history, state, rewritten)
         if not history.patched:
             return Intent.E, 5
         _remember_check(history, state)
@@ -100,8 +105,23 @@ def _write(history: _History, state: State, paths: tuple[str, ...]) -> tuple[Int
     if any(kind != "note" for kind in kinds.values()):
         if done:
             history.made.update(paths)
+            _remember_scripts(history, state, paths)
         return (Intent.V if history.patched else Intent.E), 3
     return Intent.O, 7
+
+
+def _script_run(command: Command) -> str:
+    arguments = command.strongest.arguments
+    return arguments[0] if arguments else command.program
+
+
+def _remember_scripts(history: _History, state: State, paths: tuple[str, ...]) -> None:
+    """A script that the agent made and that opens source files for writing is its way to edit them."""
+    if len(paths) == 1 and state.edits:
+        written = written_paths("\n".join(edit.new for edit in state.edits), "", "")
+        source = tuple(path for path in written if "/" in path and kind_of(path) == "source")
+        if source:
+            history.scripts[paths[0]] = source
 
 
 def _remember_symbols(history: _History, edits: tuple[Edit, ...]) -> None:

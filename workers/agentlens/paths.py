@@ -28,6 +28,9 @@ _SCRATCH_FILE = re.compile(
     r"(?:repro\w*|mwe|mcve|poc|scratch|tmp|temp|debug|try|demo\w*|verif\w*|valid\w*|check|final|issue|bug|fix|minimal"
     r"|dummy|example|simple|quick|sanity|comprehensive|complete|edge|before|trigger|exact|test\w*|trace|explore|investigate"
     r"|analy[sz]e|confirm|compare|visual|integration|manual|replicate|failing|sandbox|playground)(?:[\W_\d].*)?$"
+    r"|(?:inspect|update|apply|modify|patch|parse|edit|run|change|replac\w*|insert|add|remove|show|print|dump|find|get"
+    r"|search|read|view|look|refactor|rewrite|generate|gen|create|make|clean\w*|convert|count|diff|exact|my|new|script"
+    r"|wrong|run_simple|move|rename|backup|restore|step|temp\w*)[_-].*|replacement\..*|patch\.\w+|.*\.(?:patch|diff)$"
     r"|.*[_-](?:repro|mwe|scratch|tmp|demo|debug)(?:[\W_\d].*)?$",
     re.IGNORECASE,
 )

@@ -14,6 +14,7 @@ _SUBSTITUTION = re.compile(
     r"^\s*(?:(\d+)(?:,(\d+))?\s*)?s(?P<mark>[/|#,@!~])(?P<old>(?:[^\\]|\\.)*?)(?P=mark)(?P<new>(?:[^\\]|\\.)*?)(?P=mark)"
 )
 _LINE_EDIT = re.compile(r"^\s*(\d+)(?:,(\d+))?\s*([acid])\\?\s*(.*)", re.DOTALL)
+_MATCHED_EDIT = re.compile(r"^\s*/((?:[^/\\]|\\.)*)/(?:,/(?:[^/\\]|\\.)*/)?\s*([acid])\\?\s*(.*)", re.DOTALL)
 _HUNK = re.compile(r"^@@(?: -(\d+)(?:,(\d+))? \+\d+(?:,\d+)?)?(?: ?@@)? ?(.*)$")
 
 
@@ -23,7 +24,7 @@ def edits_of(segment: Segment) -> tuple[Edit, ...]:
     if body is None:
         return ()
     if segment.program == "sed -i":
-        return tuple(edit for line in body.split("\n") if (edit := _sed_edit(line)) is not None)
+        return _sed_edits(body)
     if segment.program in ("git apply", "patch", "apply_patch", "git am"):
         return patch_edits(body)[0]
     if segment.program == "python -c":
@@ -31,6 +32,13 @@ def edits_of(segment: Segment) -> tuple[Edit, ...]:
     if segment.program.endswith(" -c"):
         return ()
     return (Edit(old="", new=body),)
+
+
+def _sed_edits(script: str) -> tuple[Edit, ...]:
+    whole = _sed_edit(script)
+    if whole is not None and "\n" in script and _SUBSTITUTION.match(script) is None:
+        return (whole,)  # the text of a, i and c may run over lines
+    return tuple(edit for line in script.split("\n") if (edit := _sed_edit(line)) is not None)
 
 
 def _script_edits(script: str) -> tuple[Edit, ...]:
@@ -73,6 +81,10 @@ def _sed_edit(script: str) -> Edit | None:
     if match:
         anchor = Lines(start=int(match[1]), end=int(match[2] or match[1])) if match[1] else None
         return Edit(old=match["old"], new=match["new"], anchor=anchor)
+    match = _MATCHED_EDIT.match(script)
+    if match:
+        gone = match[2] == "d"
+        return Edit(old=match[1] if gone else "", new="" if gone else match[3])
     match = _LINE_EDIT.match(script)
     if match:
         start = int(match[1])

@@ -70,10 +70,11 @@ def read(
 
 def read_rows(path: str, rows: Iterable[Json], format_name: str | None = None) -> Iterator[Trajectory]:
     """The runs in the rows of a table (parquet is opened outside and its rows are handed in)."""
+    reader: Format | None = None
     for number, row in enumerate(rows, start=1):
-        source = Source(path=path, lines=((number, row),), decode=json.loads)
-        for run in _runs(source, format_name):
-            yield run
+        source = Source(path=path, row=number, document=row)
+        reader = reader or _reader(source, format_name)
+        yield from _runs(source, reader.name)
 
 
 def _runs(source: Source, format_name: str | None) -> Iterator[Trajectory]:

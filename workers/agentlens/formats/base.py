@@ -24,9 +24,10 @@ def nothing_beside(_name: str) -> bytes | None:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """One file to read. `document` is its decoded JSON; `lines` its records where it is JSONL (each with its
-    1-based line number). `beside` gives the bytes of a file named relative to this one, or None."""
+    1-based line number). `row` counts the rows of a table of which this is one. `beside` gives the bytes of a file named relative to this one, or None."""
 
     path: str
+    row: int | None = None
     document: Json = None
     lines: tuple[tuple[int, Json], ...] = ()
     text: str = ""
@@ -47,7 +48,8 @@ class Source:
         ):
             if name.endswith(ending) and len(name) > len(ending):
                 return name.removesuffix(ending)
-        return name.rpartition(".")[0] or name
+        stem = name.rpartition(".")[0] or name
+        return stem if self.row is None else f"{stem}#{self.row}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

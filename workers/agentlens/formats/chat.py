@@ -188,7 +188,7 @@ def messages_of(row: Json) -> list[Json] | None:
         return None
     for name in _MESSAGE_COLUMNS:
         value = row.get(name)
-        if isinstance(value, list) and value and isinstance(value[0], dict) and "role" in value[0]:
+        if isinstance(value, list) and (not value or (isinstance(value[0], dict) and "role" in value[0])):
             return value
     return None
 
@@ -217,13 +217,13 @@ def _rows(source: Source) -> list[tuple[str, Json]]:
         if document and all(isinstance(item, dict) and "role" in item for item in document):
             return [("file", {"messages": document})]
         return [(f"[{position}]", row) for position, row in enumerate(document)]
-    return [("file", document)]
+    return [("file" if source.row is None else f"row {source.row}", document)]
 
 
 def sniff(source: Source) -> bool:
     """Rows (or one row, or a bare list) of messages with roles."""
     rows = _rows(source)
-    return bool(rows) and messages_of(_decoded(source, rows[0][1])) is not None
+    return any(messages_of(_decoded(source, row)) for _, row in rows[:3])
 
 
 def read(source: Source) -> Iterator[Trajectory]:
