@@ -69,12 +69,12 @@ def _shell(history: _History, state: State, command: Command) -> tuple[Intent, i
     if kind is Group.NOTHING:
         return Intent.O, 1
     if kind is Group.WRITE:
-        return _write(history, state, _written(command))
+        return _write(history, state, (*_written(command), *_rewritten(history, command)))
     if kind is Group.TEST:
         _remember_check(history, state)
         return Intent.V, 4
     if kind is Group.EXECUTE:
-        rewritten = history.scripts.get(_script_run(command))
+        rewritten = _rewritten(history, command)
         if rewritten:
             return _write(history, state, rewritten)
         if not history.patched:
@@ -110,16 +110,28 @@ def _write(history: _History, state: State, paths: tuple[str, ...]) -> tuple[Int
     return Intent.O, 7
 
 
-def _script_run(command: Command) -> str:
-    arguments = command.strongest.arguments
-    return arguments[0] if arguments else command.program
+def _rewritten(history: _History, command: Command) -> tuple[str, ...]:
+    """The source files that the scripts run by this line rewrite: scripts the agent made before, or in this line."""
+    found: dict[str, None] = {}
+    made: dict[str, tuple[str, ...]] = {}
+    for segment in command.segments:
+        if segment.group is Group.WRITE and segment.body is not None and len(segment.writes) == 1:
+            made[segment.writes[0]] = _source_written(segment.body)
+        elif segment.group is Group.EXECUTE:
+            script = segment.arguments[0] if segment.arguments else segment.program
+            found |= dict.fromkeys(made.get(script, history.scripts.get(script, ())))
+    return tuple(found)
+
+
+def _source_written(script: str) -> tuple[str, ...]:
+    paths = written_paths(script, "", "")
+    return tuple(path for path in paths if "/" in path and kind_of(path) == "source")
 
 
 def _remember_scripts(history: _History, state: State, paths: tuple[str, ...]) -> None:
     """A script that the agent made and that opens source files for writing is its way to edit them."""
     if len(paths) == 1 and state.edits:
-        written = written_paths("\n".join(edit.new for edit in state.edits), "", "")
-        source = tuple(path for path in written if "/" in path and kind_of(path) == "source")
+        source = _source_written("\n".join(edit.new for edit in state.edits))
         if source:
             history.scripts[paths[0]] = source
 

@@ -167,6 +167,7 @@ class _Reader:
         for _, waiting_id, seen in self.waiting:
             if waiting_id == call_id:
                 seen.text, seen.exit_code = (raw if isinstance(raw, str) else text), code
+                seen.is_error = True if extra.get("exception_info") else None
                 if code is None:
                     _take_return_code(seen, text)
                 return

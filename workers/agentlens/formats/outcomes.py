@@ -15,7 +15,7 @@ _EXIT_CODE = re.compile(
 _PASSED = re.compile(r"\b\d+ passed\b|^OK\b|\bBUILD SUCCESS|^ok\s+\S+\s+[\d.]+s|test result: ok|\bno issues found\b|All checks passed"
                      r"|^Tests:.* \d+ passed, \d+ total|rated at 10\.00/10|no failures", re.MULTILINE)  # fmt: skip
 _FAILED = re.compile(r"\b[1-9]\d* (?:failed|errors?)\b|^FAILED\b|^ERROR\b|^FAIL\b|^E   |^--- FAIL|test result: FAILED|\bBUILD FAILURE"
-                     r"|Traceback \(most recent call last\)|^not ok\b|: error:|^Found [1-9]\d* errors?", re.MULTILINE)  # fmt: skip
+                     r"|Traceback \(most recent call last\)|^not ok\b|No module named |: error:|^Found [1-9]\d* errors?", re.MULTILINE)  # fmt: skip
 _BROKEN = re.compile(
     r"Traceback \(most recent call last\)|^\S*(?:Error|Exception): |command not found|No such file or directory"
     r"|Permission denied|^\S*: error: |^error(?:\[\w+\])?: |^fatal: |SyntaxError|Segmentation fault|can't open file",
@@ -27,7 +27,7 @@ _READ_FAILED = re.compile(
 )
 # A text without any of these needs no pattern: plain searches are much faster.
 _PASS_SIGNS = ("passed", "OK", "ok", "SUCCESS", "no issues", "All checks", "rated", "no failures")
-_FAIL_SIGNS = ("FAIL", "failed", "rror", "E   ", "not ok", "Traceback", "ERROR")
+_FAIL_SIGNS = ("FAIL", "failed", "rror", "E   ", "not ok", "Traceback", "ERROR", "No module")
 _BREAK_SIGNS = ("rror:", "Traceback", "Exception:", "not found", "No such", "denied", "fatal", "fault", "SyntaxError", "can't open",
                 "rror[")  # fmt: skip
 _EDIT_DONE = ("has been edited", "created successfully", "undone successfully", "has been updated", "updated successfully",

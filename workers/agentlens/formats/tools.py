@@ -22,8 +22,10 @@ def add_call(builder: StateBuilder, name: str, arguments: Json, seen: Seen) -> N
 
     A tool that is not in the table, or a call without the argument its tool needs, becomes a step of its own
     that touches nothing; the builder's warnings name the tool."""
+    handler = _TOOLS.get(_plain(name))
     given = _as_mapping(name, arguments)
-    handler = _TOOLS.get(_plain(name)) if given is not None else None
+    if given is None and handler in _NOTING:
+        given = {}
     if handler is None or given is None:
         builder.other(name, _as_text(arguments), seen)
         return
@@ -250,4 +252,5 @@ _NAMES: dict[Handler, str] = {
     "navigate google_web_search goto_url browser_navigate open_url click screenshot waitfor type scroll",
     _noting(Operation.DELEGATE): "task agent delegate spawn_agent delegate_task new_task runsubagent wait_agent send_input",
 }  # fmt: skip
+_NOTING = frozenset(handler for handler in _NAMES if handler.__name__ == "note")
 _TOOLS: dict[str, Handler] = {word: handler for handler, words in _NAMES.items() for word in words.split()}
