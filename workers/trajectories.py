@@ -19,10 +19,27 @@ from workers.errors import TrajectoryError
 _ENDINGS = (".json", ".jsonl", ".ndjson", ".traj", ".parquet", ".md")
 # Files that lie beside logs and are no logs themselves.
 _COMPANIONS = frozenset(
-    ("result.json", "results.json", "report.json", "output.report.json", "reward.json", "metrics.json", "base_state.json",
-     "manifest.json", "config.json", "preds.json", "all_preds.jsonl", "labels.json", "labels.jsonl", "metadata.json",
-     "package.json", "README.md", "CHANGELOG.md", "LICENSE.md")
-)  # fmt: skip
+    (
+        "result.json",
+        "results.json",
+        "report.json",
+        "output.report.json",
+        "reward.json",
+        "metrics.json",
+        "base_state.json",
+        "manifest.json",
+        "config.json",
+        "preds.json",
+        "all_preds.jsonl",
+        "labels.json",
+        "labels.jsonl",
+        "metadata.json",
+        "package.json",
+        "README.md",
+        "CHANGELOG.md",
+        "LICENSE.md",
+    )
+)
 _PART = re.compile(r"(?:^|\.)(?:trajectory\.)?(?:cont-\d+|summarization-\d+-\w+)\.json$")
 _ROWS_AT_ONCE = 64
 
@@ -57,7 +74,8 @@ def load(
 def load_all(
     root: Path, format_name: str | None = None, *, labels: Labels | None = None
 ) -> Iterator[Trajectory | Skipped]:
-    """Every run below `root` (or in it, if it is a file), in the order of paths, one file in memory at a time.
+    """Every run below `root` (or in it, if it is a file), in the order of paths, one file in memory at
+    a time.
 
     What cannot be read comes as `Skipped`, after the runs of the same file that could be read."""
     for path in walk(root):

@@ -18,13 +18,76 @@ _BOOKKEEPING = frozenset(
 )
 _EDITING = frozenset((Operation.CREATE, Operation.REPLACE, Operation.INSERT, Operation.UNDO, Operation.PATCH))
 _LOOKING = frozenset((Operation.VIEW, Operation.LIST, Operation.SEARCH, Operation.BROWSE))
+_LOOKING_KINDS = frozenset((Group.READ, Group.SEARCH))
 _CHECKS_THE_CHANGE = frozenset(("git diff", "git status"))
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w{2,}")
 _COMMON = frozenset(
-    "self cls def class return import from None True False and not for while with try except raise else elif lambda pass"
-    " yield assert global async await print int str float bool list dict tuple set len range the this that function const"
-    " let var public private static void new null true false struct func impl use mod end then test tests python".split()
+    [
+        "self",
+        "cls",
+        "def",
+        "class",
+        "return",
+        "import",
+        "from",
+        "None",
+        "True",
+        "False",
+        "and",
+        "not",
+        "for",
+        "while",
+        "with",
+        "try",
+        "except",
+        "raise",
+        "else",
+        "elif",
+        "lambda",
+        "pass",
+        "yield",
+        "assert",
+        "global",
+        "async",
+        "await",
+        "print",
+        "int",
+        "str",
+        "float",
+        "bool",
+        "list",
+        "dict",
+        "tuple",
+        "set",
+        "len",
+        "range",
+        "the",
+        "this",
+        "that",
+        "function",
+        "const",
+        "let",
+        "var",
+        "public",
+        "private",
+        "static",
+        "void",
+        "new",
+        "null",
+        "true",
+        "false",
+        "struct",
+        "func",
+        "impl",
+        "use",
+        "mod",
+        "end",
+        "then",
+        "test",
+        "tests",
+        "python",
+    ]
 )
 
 
@@ -66,24 +129,26 @@ def _step(history: _History, state: State) -> tuple[Intent, int]:
 
 def _shell(history: _History, state: State, command: Command) -> tuple[Intent, int]:
     kind = command.kind
-    if kind is Group.NOTHING:
-        return Intent.O, 1
+    if kind in _LOOKING_KINDS:
+        return _look(history, state), 6
     if kind is Group.WRITE:
         return _write(history, state, (*_written(command), *_rewritten(history, command)))
+    if kind is Group.EXECUTE:
+        return _execute(history, state, command)
     if kind is Group.TEST:
         _remember_check(history, state)
         return Intent.V, 4
-    if kind is Group.EXECUTE:
-        rewritten = _rewritten(history, command)
-        if rewritten:
-            return _write(history, state, rewritten)
-        if not history.patched:
-            return Intent.E, 5
-        _remember_check(history, state)
-        return Intent.V, 5
-    if kind is Group.READ or kind is Group.SEARCH:
-        return _look(history, state), 6
-    return Intent.O, 7
+    return Intent.O, 1 if kind is Group.NOTHING else 7
+
+
+def _execute(history: _History, state: State, command: Command) -> tuple[Intent, int]:
+    rewritten = _rewritten(history, command)
+    if rewritten:
+        return _write(history, state, rewritten)
+    if not history.patched:
+        return Intent.E, 5
+    _remember_check(history, state)
+    return Intent.V, 5
 
 
 def _written(command: Command) -> tuple[str, ...]:
@@ -111,7 +176,8 @@ def _write(history: _History, state: State, paths: tuple[str, ...]) -> tuple[Int
 
 
 def _rewritten(history: _History, command: Command) -> tuple[str, ...]:
-    """The source files that the scripts run by this line rewrite: scripts the agent made before, or in this line."""
+    """The source files that the scripts run by this line rewrite: scripts the agent made before, or in
+    this line."""
     found: dict[str, None] = {}
     made: dict[str, tuple[str, ...]] = {}
     for segment in command.segments:

@@ -8,7 +8,8 @@ from workers.agentlens.trajectory import Lines
 
 _NUMBERED = re.compile(r"^ *(\d+)(?:\t|[:|→-] ?)(.*)$", re.MULTILINE)
 _DEFINITION = re.compile(
-    r"^([ \t]*)(?:(?:export|default|public|private|protected|static|final|abstract|async|pub|virtual|override|inline)\s+)*"
+    r"^([ \t]*)"
+    r"(?:(?:export|default|public|private|protected|static|final|abstract|async|pub|virtual|override|inline)\s+)*"
     r"(?:def|class|function|func|fn|interface|struct|enum|impl|trait|module)\s+(?:\([^)]*\)\s*)?([A-Za-z_$][\w$]*)"
 )
 _SNIPPET_LEAD = 4  # the editing tools show four lines before the change

@@ -11,7 +11,9 @@ from typing import Literal
 # Where benchmark containers put the repository.
 KNOWN_ROOTS = ("/testbed", "/repo", "/app")
 _WORKSPACE = re.compile(r"/workspace/[^/]+__[^/]+")
-_TEMPORARY = ("/tmp/", "/var/tmp/", "/var/folders/", "/private/tmp/", "/private/var/folders/", "/dev/shm/")  # noqa: S108
+_TEMPORARY = tuple(
+    f"/{name}/" for name in ("tmp", "var/tmp", "var/folders", "private/tmp", "private/var/folders", "dev/shm")
+)
 _DRIVE = re.compile(r"[A-Za-z]:/")
 
 PathKind = Literal["source", "test", "scratch", "note"]
@@ -45,7 +47,6 @@ _PROGRAM = re.compile(
 _KEPT_AT_TOP = frozenset(
     (
         "setup.py",
-        "conftest.py",
         "test.js",
         "run.py",
         "setup.cfg",
@@ -63,10 +64,9 @@ def normalise(path: str, directory: str = "", root: str = "") -> str:
     repository's root); `root` is the absolute path of the repository, or "" if the log does not name it."""
     path = path.replace("\\", "/") if "\\" in path else path
     if path.startswith("/"):
-        inside = _inside(
+        return _inside(
             posixpath.normpath(path) if "/." in path or "//" in path or path[-1] == "/" else path, root
         )
-        return inside
     if path.startswith("~") or _DRIVE.match(path):
         return _inside(path, root) if root and path.startswith(root) else "ext:" + path
     if directory:
@@ -100,7 +100,8 @@ def _inside(path: str, root: str) -> str:
 def kind_of(path: str) -> PathKind:
     """What writing to `path` means: product source, a test, a scratch file, or a note about the work.
 
-    A folder named `test` holds tests only at the top or below `src`: `django/test/client.py` is product source."""
+    A folder named `test` holds tests only at the top or below `src`: `django/test/client.py` is
+    product source."""
     if path.startswith(("scratch:", "ext:")):
         return "scratch"
     folders, _, name = path.rpartition("/")

@@ -42,7 +42,8 @@ def _sed_edits(script: str) -> tuple[Edit, ...]:
 
 
 def _script_edits(script: str) -> tuple[Edit, ...]:
-    """The texts that an inline Python script replaces or writes: `.replace(old, new)`, `re.sub`, `.write(text)`.
+    """The texts that an inline Python script replaces or writes: `.replace(old, new)`, `re.sub`,
+    `.write(text)`.
 
     Names count where the script assigns them one text; what it computes is not seen."""
     try:

@@ -26,7 +26,9 @@ def test_a_listing_gives_its_lines_by_number() -> None:
 
 def test_an_edit_stands_where_its_new_text_is_shown() -> None:
     # the new text begins at line 13 of the snippet and took two lines before
-    assert anchor_of("        y = 0\n        q = 0", "        y = 2", numbered_lines(SNIPPET)) == Lines(start=13, end=14)
+    assert anchor_of("        y = 0\n        q = 0", "        y = 2", numbered_lines(SNIPPET)) == Lines(
+        start=13, end=14
+    )
 
 
 def test_an_edit_whose_text_was_cut_off_stands_four_lines_below_the_snippet() -> None:
@@ -55,7 +57,12 @@ def test_a_replacement_knows_lines_and_scope_from_what_the_tool_showed() -> None
     builder = StateBuilder()
     builder.replace("edit", "/testbed/a.py", [("        y = 0", "        y = 2")], Seen(text=SNIPPET))
     (state,) = builder.states
-    assert (state.path, state.lines, state.scope, state.outcome) == ("a.py", Lines(start=13, end=13), "A.f", "ok")
+    assert (state.path, state.lines, state.scope, state.outcome) == (
+        "a.py",
+        Lines(start=13, end=13),
+        "A.f",
+        "ok",
+    )
 
 
 def test_a_replacement_knows_lines_and_scope_from_what_was_seen_before() -> None:

@@ -46,7 +46,11 @@ def shell_before_edit(text: str) -> str:
         # rule 2
         ("rm a.py b.py", "I2", "I2"),
         ("sed -i 's/a/b/' pkg/x.py", "I2", "I2"),
-        ("apply_patch <<'E'\n*** Begin Patch\n*** Update File: pkg/a.py\n@@\n-x\n+y\n*** End Patch\nE", "I2", "I2"),
+        (
+            "apply_patch <<'E'\n*** Begin Patch\n*** Update File: pkg/a.py\n@@\n-x\n+y\n*** End Patch\nE",
+            "I2",
+            "I2",
+        ),
         ("git checkout -- pkg/x.py", "I2", "I2"),
         ("python - <<'E'\nopen('pkg/x.py', 'w').write('')\nE", "I2", "I2"),
         # rule 3
@@ -118,7 +122,12 @@ def test_removing_what_the_agent_made_is_no_source_edit() -> None:
 
 def test_a_script_that_rewrites_source_is_an_edit_when_it_runs() -> None:
     builder = StateBuilder()
-    builder.create("create", "apply_fix.py", "open('pkg/core.py', 'w').write('x')", Seen(text="File created successfully"))
+    builder.create(
+        "create",
+        "apply_fix.py",
+        "open('pkg/core.py', 'w').write('x')",
+        Seen(text="File created successfully"),
+    )
     builder.shell("bash", "python apply_fix.py", Seen(exit_code=0))
     builder.view("view", SOURCE, Seen(text="x"))
     assert labels(builder) == ["E3", "I2", "V6"]
@@ -180,7 +189,9 @@ STEPS = st.lists(st.tuples(LINES, st.sampled_from([0, 1, None])), max_size=12)
 
 
 @given(STEPS, st.integers(min_value=0, max_value=12))
-def test_labelling_a_prefix_gives_the_prefix_of_the_labels(steps: list[tuple[str, int | None]], cut: int) -> None:
+def test_labelling_a_prefix_gives_the_prefix_of_the_labels(
+    steps: list[tuple[str, int | None]], cut: int
+) -> None:
     builder = StateBuilder()
     for text, code in steps:
         builder.shell("bash", text, Seen(exit_code=code))

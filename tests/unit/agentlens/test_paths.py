@@ -28,7 +28,9 @@ from workers.agentlens.paths import kind_of, normalise
         ("Lib/A.py", "", "", "Lib/A.py"),
     ],
 )
-def test_a_path_is_written_relative_to_the_repository(path: str, directory: str, root: str, expected: str) -> None:
+def test_a_path_is_written_relative_to_the_repository(
+    path: str, directory: str, root: str, expected: str
+) -> None:
     assert normalise(path, directory, root) == expected
 
 

@@ -17,10 +17,13 @@ def words(text: str) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("cd a && grep -n 'x y' b.py | head -3", [["cd", "a"], ["grep", "-n", "x y", "b.py"], ["head", "-3"]]),
+        (
+            "cd a && grep -n 'x y' b.py | head -3",
+            [["cd", "a"], ["grep", "-n", "x y", "b.py"], ["head", "-3"]],
+        ),
         ("a; b || c & d", [["a"], ["b"], ["c"], ["d"]]),
         ("echo foo#bar # a comment\nls", [["echo", "foo#bar"], ["ls"]]),
-        ('echo "a \\"b\\" $(d \'e)\') f" \\; g\\ h', [["echo", 'a "b" $(d \'e)\') f', ";", "g h"]]),
+        ('echo "a \\"b\\" $(d \'e)\') f" \\; g\\ h', [["echo", "a \"b\" $(d 'e)') f", ";", "g h"]]),
         ("(cd a; ls)", [["cd", "a"], ["ls"]]),
         ("echo 'never closed", [["echo", "never closed"]]),
         ("a \\\n b", [["a", "b"]]),
@@ -34,7 +37,11 @@ def test_a_line_splits_where_a_shell_splits_it(text: str, expected: list[list[st
 
 def test_a_here_document_is_a_body_and_not_commands() -> None:
     simple, after = split("cat <<'EOF' > f.py\nrm -rf x; y | z\nEOF\npython f.py")
-    assert (simple.words, simple.redirects, simple.heredocs) == (["cat"], [(">", "f.py")], ["rm -rf x; y | z\n"])
+    assert (simple.words, simple.redirects, simple.heredocs) == (
+        ["cat"],
+        [(">", "f.py")],
+        ["rm -rf x; y | z\n"],
+    )
     assert after.words == ["python", "f.py"]
 
 
@@ -147,7 +154,10 @@ def test_a_reader_knows_its_lines(text: str, lines: tuple[int, int] | None) -> N
         ("ls > /dev/null 2>&1", ()),
         ("cp a.py b.py", ("b.py",)),
         ("mv a.py b.py", ("a.py", "b.py")),
-        ("apply_patch <<'E'\n*** Begin Patch\n*** Update File: src/a.py\n@@\n-x\n+y\n*** End Patch\nE", ("src/a.py",)),
+        (
+            "apply_patch <<'E'\n*** Begin Patch\n*** Update File: src/a.py\n@@\n-x\n+y\n*** End Patch\nE",
+            ("src/a.py",),
+        ),
         ("git apply <<'E'\n--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-x\n+y\nE", ("src/a.py",)),
         ("python -c \"open('src/a.py','w').write('x')\"", ("src/a.py",)),
         ("python - <<'E'\np = Path('src/b.py')\ns = p.read_text()\np.write_text(s)\nE", ("src/b.py",)),
@@ -172,7 +182,10 @@ def test_flags_are_normalised() -> None:
 
 
 def test_the_normal_text_forgets_what_does_not_matter() -> None:
-    assert parse('cd /testbed && A=1 timeout 5 grep -n "x" ./f.py | head -3').normal == parse("grep -n 'x' f.py").normal
+    assert (
+        parse('cd /testbed && A=1 timeout 5 grep -n "x" ./f.py | head -3').normal
+        == parse("grep -n 'x' f.py").normal
+    )
 
 
 def different(left: str, right: str) -> bool:

@@ -60,7 +60,8 @@ def read(
 ) -> Iterator[Trajectory]:
     """The runs in `data`, the content of the file called `path`.
 
-    `format_name` forces a reader instead of asking them all. `beside` gives the bytes of a file named relative
+    `format_name` forces a reader instead of asking them all. `beside` gives the bytes of a file named
+    relative
     to this one (continuations, sub-agents, graders' reports), None where there is none. `decode` parses JSON;
     a faster parser than the standard one may be handed in.
 

@@ -13,6 +13,9 @@ from workers.agentlens.trajectory import Lines, Operation
 _SHOWN_FILE = re.compile(r"\[File: (\S+?)\r? \(\d+ lines total\)\]")
 _LINE_EDIT = re.compile(r"edit (\d+):(\d+)[ \t]*\n(.*?)\n?(?:end_of_edit\s*)?\Z", re.DOTALL)
 _PROMPT = re.compile(r"\n?\(Open file: [^\n]*\)\n\(Current directory: [^\n]*\)\nbash-\$\s*\Z")
+_TOOLS = frozenset(
+    ("open", "goto", "scroll_up", "scroll_down", "create", "insert", "search_dir", "search_file", "find_file")
+) | {"str_replace_editor"}
 _FINISHING = frozenset(("submit", "exit_cost", "exit_context", "exit_format", "exit_forfeit", "exit"))
 
 
@@ -34,8 +37,7 @@ class AciSession:
             self.builder.note(word, Operation.FINISH, seen)
         elif word == "edit":
             self._edit(text, seen)
-        elif word in ("open", "goto", "scroll_up", "scroll_down", "create", "insert", "search_dir", "search_file", "find_file",
-                      "str_replace_editor"):  # fmt: skip
+        elif word in _TOOLS:
             self._tool(word, text, seen)
         else:
             self.builder.shell("bash", text, seen)

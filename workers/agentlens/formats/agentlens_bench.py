@@ -21,18 +21,10 @@ from workers.agentlens.trajectory import Operation, RunOutcome, Trajectory
 _OUTCOMES: dict[Json, RunOutcome] = {"passed": "passed", "failed": "failed"}
 _EDITED = "The file was edited successfully. "
 # The log's writer cut the repository's own prefix off tool paths and kept these.
-_ABSOLUTE = (
-    "/agent/",
-    "/tmp/",
-    "/workspace/",
-    "/opt/",
-    "/usr/",
-    "/home/",
-    "/root/",
-    "/var/",
-    "/etc/",
-    "/testbed",
-)  # noqa: S108
+_ABSOLUTE = tuple(
+    f"/{name}/"
+    for name in ("agent", "tmp", "workspace", "opt", "usr", "home", "root", "var", "etc", "testbed")
+)
 
 
 def sniff(source: Source) -> bool:
@@ -108,7 +100,7 @@ def _call(builder: StateBuilder, source: Source, key: str, entry: dict[str, Json
     elif tool == "create_file":
         builder.create(tool, path, as_text(source, arguments.get("content"), f"{where}.args.content"), seen)
     elif tool == "replace_string_in_file":
-        _edit(builder, source, where, path, arguments, seen)
+        _edit(builder, source, where, path, arguments=arguments, seen=seen)
     else:
         raise refuse(
             source,
@@ -118,7 +110,7 @@ def _call(builder: StateBuilder, source: Source, key: str, entry: dict[str, Json
 
 
 def _edit(
-    builder: StateBuilder, source: Source, where: str, path: str, arguments: dict[str, Json], seen: Seen
+    builder: StateBuilder, source: Source, where: str, path: str, *, arguments: dict[str, Json], seen: Seen
 ) -> None:
     tool = "replace_string_in_file"
     operation = arguments.get("command")

@@ -1,6 +1,7 @@
 """aider: the chat transcript (Markdown), alone or beside the result record of its benchmark runs.
 
-aider is not a tool loop: its steps are the files it took into the chat, the edits it applied, and the lint and
+aider is not a tool loop: its steps are the files it took into the chat, the edits it applied, and the
+lint and
 test runs it made itself. The record's own verdicts about edits, lint and tests are not read."""
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def read(source: Source) -> Iterator[Trajectory]:
 
 
 def _walk(builder: StateBuilder, transcript: str) -> None:
-    """The transcript from top to bottom: what the model wrote collects until aider's notes say what was done."""
+    """The transcript from top to bottom: what the model wrote collects until aider's notes say what
+    was done."""
     written: list[str] = []
     said: list[str] = []
     pending: dict[str, list[tuple[str, str]]] = {}

@@ -1,5 +1,7 @@
-"""ATIF 1.0 to 1.8 (Harbor's trajectory format): one document, or JSONL with a document a line or a step a line;
-continuation files and sub-agents, embedded or in files beside, are read in place. Unknown keys are ignored."""
+"""ATIF 1.0 to 1.8 (Harbor's trajectory format): one document, or JSONL with a document a line or a
+step a line;
+continuation files and sub-agents, embedded or in files beside, are read in place. Unknown keys are
+ignored."""
 
 from __future__ import annotations
 

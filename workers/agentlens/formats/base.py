@@ -24,7 +24,8 @@ def nothing_beside(_name: str) -> bytes | None:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """One file to read. `document` is its decoded JSON; `lines` its records where it is JSONL (each with its
-    1-based line number). `row` counts the rows of a table of which this is one. `beside` gives the bytes of a file named relative to this one, or None."""
+    1-based line number). `row` counts the rows of a table of which this is one. `beside` gives the
+    bytes of a file named relative to this one, or None."""
 
     path: str
     row: int | None = None

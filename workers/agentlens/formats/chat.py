@@ -43,7 +43,8 @@ class Waiting:
 
 
 class Conversation:
-    """Turns messages into states: results are paired by call id, else by order, else shared by a turn's calls."""
+    """Turns messages into states: results are paired by call id, else by order, else shared by a
+    turn's calls."""
 
     def __init__(self, builder: StateBuilder, source: Source, where: str) -> None:
         self.builder = builder
@@ -94,7 +95,8 @@ class AciConversation(Conversation):
 
 
 def read_messages(conversation: Conversation, messages: list[Json], *, fenced: bool = False) -> None:
-    """Reads a list of `role`/`content` messages. With `fenced`, a turn without calls runs its fenced commands."""
+    """Reads a list of `role`/`content` messages. With `fenced`, a turn without calls runs its fenced
+    commands."""
     source, where = conversation.source, conversation.where
     orphans = 0
     for position, item in enumerate(messages):

@@ -1,4 +1,5 @@
-"""Claude Code: session files (JSONL, with sub-agents inside or in files beside) and its `stream-json` output."""
+"""Claude Code: session files (JSONL, with sub-agents inside or in files beside) and its `stream-json`
+output."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from workers.agentlens.formats.states import Seen, StateBuilder
 from workers.agentlens.trajectory import Trajectory
 
 _MARKS = frozenset(
-    "sessionId session_id parentUuid leafUuid isSidechain messageId parent_tool_use_id".split()
+    ("sessionId", "session_id", "parentUuid", "leafUuid", "isSidechain", "messageId", "parent_tool_use_id")
 )
 _TURNS = ("user", "assistant")
 _SNIFFED = 50
@@ -80,7 +81,8 @@ def read(source: Source) -> Iterator[Trajectory]:
 
 
 class _Session:
-    """Reads records in order. A call is added when its result comes, so that parallel calls keep their results;
+    """Reads records in order. A call is added when its result comes, so that parallel calls keep their
+    results;
     the order of states is the order of calls."""
 
     def __init__(self, source: Source, builder: StateBuilder) -> None:

@@ -1,4 +1,5 @@
-"""Codex CLI: session rollouts (`~/.codex/sessions/…/rollout-*.jsonl`) and the events of `codex exec --json`."""
+"""Codex CLI: session rollouts (`~/.codex/sessions/…/rollout-*.jsonl`) and the events of `codex exec
+--json`."""
 
 from __future__ import annotations
 
@@ -23,10 +24,12 @@ from workers.agentlens.formats.states import Seen, StateBuilder
 from workers.agentlens.formats.tools import add_call
 from workers.agentlens.trajectory import Operation, Trajectory
 
-_ROLLOUT = frozenset("session_meta response_item event_msg turn_context compacted".split())
+_ROLLOUT = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted"))
 _EXEC = re.compile(r"(?:thread|turn|item)\.\w+$|error$")
 _EXITED = re.compile(r"(?:Process exited with code|Exit code:) (-?\d+)\n?(?:.*\n)*?(?:Output:\n)?")
-_SILENT_ITEMS = frozenset("message reasoning ghost_snapshot compaction other".split())
+_CALLS = frozenset(("function_call", "custom_tool_call", "local_shell_call"))
+_OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
+_SILENT_ITEMS = frozenset(("message", "reasoning", "ghost_snapshot", "compaction", "other"))
 
 
 def sniff_rollout(source: Source) -> bool:
@@ -40,55 +43,82 @@ def sniff_rollout(source: Source) -> bool:
 def read_rollout(source: Source) -> Iterator[Trajectory]:
     """The file's one session."""
     records = [(f"line {line}", as_object(source, value, f"line {line}")) for line, value in source.lines]
-    payloads = [(where, str(record.get("type")), as_object(source, record.get("payload"), f"{where}.payload"), record)
-                for where, record in records]  # fmt: skip
-    meta = next((payload for _, kind, payload, _ in payloads if kind == "session_meta"), {})
-    context = next((payload for _, kind, payload, _ in payloads if kind == "turn_context"), {})
+    meta = _first(source, records, "session_meta")
+    context = _first(source, records, "turn_context")
     folder = meta.get("cwd") or context.get("cwd")
-    builder = StateBuilder(root=folder if isinstance(folder, str) else "", keeps_directory=False)
-    conversation = Conversation(builder, source, "file")
-    thought: list[str] = []
-    orphans = 0
-    for where, kind, payload, record in payloads:
-        if kind == "event_msg" and payload.get("type") == "token_count":
-            _spend(conversation, inner(inner(payload.get("info")).get("last_token_usage")))
-        if kind != "response_item":
-            continue
-        item = payload.get("type")
-        if item in ("function_call", "custom_tool_call", "local_shell_call"):
-            if all(call.answered for call in conversation.waiting):
-                conversation.flush()
-            conversation.waiting.append(_call(source, payload, where, record, "\n".join(thought)))
-            thought = []
-        elif item in ("function_call_output", "custom_tool_call_output"):
-            text, code = _output(source, payload.get("output"))
-            orphans += not conversation.result(text, str(payload.get("call_id")), exit_code=code)
-        elif item == "web_search_call":
-            seen = Seen(timestamp=seconds(record.get("timestamp")))
-            conversation.waiting.append(
-                Waiting("web_search", inner(payload.get("action")), None, seen, answered=True)
-            )
-        elif item == "reasoning":
-            thought.append(join_text(payload.get("summary") or []))
-        elif item == "message" and payload.get("role") == "assistant":
-            thought.append(join_text(payload.get("content") or []))
-        elif item not in _SILENT_ITEMS:
-            raise refuse(source, f"{where}.payload.type", f"unknown response item {item!r}")
-    conversation.flush()
-    if orphans:
-        builder.notices.append(f"{orphans} results without their call")
-    identifier = meta.get("session_id") or meta.get("id")
-    model = context.get("model")
+    session = _Session(source, folder if isinstance(folder, str) else "")
+    for where, record in records:
+        payload = as_object(source, record.get("payload"), f"{where}.payload")
+        if record.get("type") == "response_item":
+            session.item(payload, where, record)
+        elif payload.get("type") == "token_count":
+            session.spend(inner(inner(payload.get("info")).get("last_token_usage")))
+    session.finish()
+    identifier, model = meta.get("session_id") or meta.get("id"), context.get("model")
     yield Trajectory(
         trajectory_id=str(identifier or source.stem),
         path=source.path,
         format=ROLLOUT.name,
         model=model if isinstance(model, str) else None,
         outcome=results.beside(source, None),
-        states=tuple(builder.states),
+        states=tuple(session.builder.states),
         blind_signals=ROLLOUT.blind_signals,
-        warnings=builder.warnings,
+        warnings=session.builder.warnings,
     )
+
+
+def _first(source: Source, records: list[tuple[str, dict[str, Json]]], kind: str) -> dict[str, Json]:
+    found = ((where, record) for where, record in records if record.get("type") == kind)
+    where, record = next(found, ("", {}))
+    return as_object(source, record.get("payload"), f"{where}.payload") if record else {}
+
+
+class _Session:
+    """Follows the calls of a session until their outputs come."""
+
+    def __init__(self, source: Source, folder: str) -> None:
+        self.source = source
+        self.builder = StateBuilder(root=folder, keeps_directory=False)
+        self.conversation = Conversation(self.builder, source, "file")
+        self.thought: list[str] = []
+        self.orphans = 0
+
+    def item(self, payload: dict[str, Json], where: str, record: dict[str, Json]) -> None:
+        kind = payload.get("type")
+        if kind in _CALLS:
+            if all(call.answered for call in self.conversation.waiting):
+                self.conversation.flush()
+            self.conversation.waiting.append(
+                _call(self.source, payload, where, record, "\n".join(self.thought))
+            )
+            self.thought = []
+        elif kind in _OUTPUTS:
+            text, code = _output(self.source, payload.get("output"))
+            found = self.conversation.result(text, str(payload.get("call_id")), exit_code=code)
+            self.orphans += not found
+        elif kind == "web_search_call":
+            seen = Seen(timestamp=seconds(record.get("timestamp")))
+            search = Waiting("web_search", inner(payload.get("action")), None, seen, answered=True)
+            self.conversation.waiting.append(search)
+        elif kind == "reasoning":
+            self.thought.append(join_text(payload.get("summary") or []))
+        elif kind == "message" and payload.get("role") == "assistant":
+            self.thought.append(join_text(payload.get("content") or []))
+        elif kind not in _SILENT_ITEMS:
+            raise refuse(self.source, f"{where}.payload.type", f"unknown response item {kind!r}")
+
+    def spend(self, usage: dict[str, Json]) -> None:
+        """The tokens of the last response belong to its first call."""
+        for call in self.conversation.waiting:
+            if call.seen.tokens_in is None:
+                call.seen.tokens_in = whole(usage.get("input_tokens"))
+                call.seen.tokens_out = whole(usage.get("output_tokens"))
+                return
+
+    def finish(self) -> None:
+        self.conversation.flush()
+        if self.orphans:
+            self.builder.notices.append(f"{self.orphans} results without their call")
 
 
 def _call(
@@ -106,17 +136,6 @@ def _call(
         )
     name = as_text(source, payload.get("name"), f"{where}.payload.name")
     return Waiting(name, payload.get("arguments", payload.get("input")), call_id, seen)
-
-
-def _spend(conversation: Conversation, usage: dict[str, Json]) -> None:
-    """The tokens of the last response belong to its first call."""
-    for call in conversation.waiting:
-        if call.seen.tokens_in is None:
-            call.seen.tokens_in, call.seen.tokens_out = (
-                whole(usage.get("input_tokens")),
-                whole(usage.get("output_tokens")),
-            )
-            return
 
 
 def _output(source: Source, output: Json) -> tuple[str, int | None]:

@@ -29,7 +29,8 @@ _SENTINELS = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUT
 
 
 def sniff(source: Source) -> bool:
-    """An object that names the format, or a message list with this agent's fenced commands and return codes."""
+    """An object that names the format, or a message list with this agent's fenced commands and return
+    codes."""
     document = source.document
     if isinstance(document, dict):
         return str(document.get("trajectory_format", "")).startswith("mini-swe-agent")

@@ -1,4 +1,5 @@
-"""moatless-tools: `steps` of June 2024, `transitions` of its state machine, and the `nodes` of its search tree."""
+"""moatless-tools: `steps` of June 2024, `transitions` of its state machine, and the `nodes` of its
+search tree."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ def _spans(files: Json) -> list[tuple[str, str | None]]:
 
 
 def _replaced(
-    builder: StateBuilder, tool: str, given: dict[str, Json], new: str, output: dict[str, Json], seen: Seen
+    builder: StateBuilder, tool: str, given: dict[str, Json], new: str, *, output: dict[str, Json], seen: Seen
 ) -> None:
     """A change of a line range; its diff says what really changed."""
     path, span = given.get("file_path"), given.get("span_id")
@@ -131,7 +132,7 @@ def _step_action(source: Source, builder: StateBuilder, action: dict[str, Json],
             builder.note(name, Operation.PLAN, seen, f"{start}-{end}")
     elif name == "search_replace":
         seen.is_error = output.get("updated") is False or bool(output.get("error"))
-        _replaced(builder, name, given, str(given.get("replacement_code") or ""), output, seen)
+        _replaced(builder, name, given, str(given.get("replacement_code") or ""), output=output, seen=seen)
     elif name in ("finish", "reject"):
         builder.note(name, Operation.FINISH if name == "finish" else Operation.MESSAGE, seen)
     else:
@@ -192,7 +193,9 @@ def _transition(
     elif state == "EditCode":
         seen.is_error = True if retry or output.get("diff") is None else None
         content = given.get("content")
-        _replaced(builder, state, settings, content if isinstance(content, str) else "", output, seen)
+        _replaced(
+            builder, state, settings, content if isinstance(content, str) else "", output=output, seen=seen
+        )
     else:
         builder.note(state, Operation.PLAN, seen)
 

@@ -1,4 +1,5 @@
-"""OpenHands before 1.0: the event stream (a list, `history` or `trajectory`, or pairs of action and observation),
+"""OpenHands before 1.0: the event stream (a list, `history` or `trajectory`, or pairs of action and
+observation),
 and the lines of its `output.jsonl`."""
 
 from __future__ import annotations
@@ -20,20 +21,40 @@ from workers.agentlens.formats.base import (
     refuse,
     seconds,
     whole,
-)  # fmt: skip
+)
 from workers.agentlens.formats.states import Seen, StateBuilder
 from workers.agentlens.formats.tools import add_call
 from workers.agentlens.trajectory import Operation, Trajectory
 
 _UPLOADED = re.compile(r"<uploaded_files>\s*(/\S+)\s*</uploaded_files>")
 _SILENT = frozenset(
-    "system message recall condensation condensation_request change_agent_state null pause resume stop loop_recovery "
-    "start initialize user_rejected agent_state_changed".split()
+    [
+        "system",
+        "message",
+        "recall",
+        "condensation",
+        "condensation_request",
+        "change_agent_state",
+        "null",
+        "pause",
+        "resume",
+        "stop",
+        "loop_recovery",
+        "start",
+        "initialize",
+        "user_rejected",
+        "agent_state_changed",
+    ]
 )
 _NOTES = {
-    "think": Operation.THINK, "finish": Operation.FINISH, "reject": Operation.FINISH, "task_tracking": Operation.PLAN,
-    "browse": Operation.BROWSE, "browse_interactive": Operation.BROWSE, "delegate": Operation.DELEGATE,
-}  # fmt: skip
+    "think": Operation.THINK,
+    "finish": Operation.FINISH,
+    "reject": Operation.FINISH,
+    "task_tracking": Operation.PLAN,
+    "browse": Operation.BROWSE,
+    "browse_interactive": Operation.BROWSE,
+    "delegate": Operation.DELEGATE,
+}
 
 
 def is_event(value: Json) -> bool:

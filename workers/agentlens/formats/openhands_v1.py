@@ -1,4 +1,5 @@
-"""OpenHands 1.x: the SDK's events (a folder of one file an event, or JSONL), and benchmark lines whose history
+"""OpenHands 1.x: the SDK's events (a folder of one file an event, or JSONL), and benchmark lines whose
+history
 holds them."""
 
 from __future__ import annotations
@@ -102,7 +103,8 @@ def _run(source: Source, row: dict[str, Json], items: list[tuple[str, Json]]) ->
 
 
 def _active(events: list[tuple[str, dict[str, Json]]]) -> list[tuple[str, dict[str, Json]]]:
-    """The events of the active branch: where events name their parent, the chain that ends at the last one."""
+    """The events of the active branch: where events name their parent, the chain that ends at the last
+    one."""
     if not any(event.get("parent_id") for _, event in events):
         return events
     by_id = {event.get("id"): (where, event) for where, event in events}

@@ -1,4 +1,5 @@
-"""How a tool call ended, and how a run ended: exit code, then error flag, then the text's signature, else unknown."""
+"""How a tool call ended, and how a run ended: exit code, then error flag, then the text's signature,
+else unknown."""
 
 from __future__ import annotations
 
@@ -12,32 +13,86 @@ _EXIT_CODE = re.compile(
     r"|finished with exit code (-?\d+)|^(?:Process )?[Ee]xit(?:ed with)? code:? (-?\d+)",
     re.MULTILINE,
 )
-_PASSED = re.compile(r"\b\d+ passed\b|^OK\b|\bBUILD SUCCESS|^ok\s+\S+\s+[\d.]+s|test result: ok|\bno issues found\b|All checks passed"
-                     r"|^Tests:.* \d+ passed, \d+ total|rated at 10\.00/10|no failures", re.MULTILINE)  # fmt: skip
-_FAILED = re.compile(r"\b[1-9]\d* (?:failed|errors?)\b|^FAILED\b|^ERROR\b|^FAIL\b|^E   |^--- FAIL|test result: FAILED|\bBUILD FAILURE"
-                     r"|Traceback \(most recent call last\)|^not ok\b|No module named |: error:|^Found [1-9]\d* errors?", re.MULTILINE)  # fmt: skip
+_PASSED = re.compile(
+    r"\b\d+ passed\b|^OK\b|\bBUILD SUCCESS|^ok\s+\S+\s+[\d.]+s|test result: ok|\bno issues found\b"
+    r"|All checks passed"
+    r"|^Tests:.* \d+ passed, \d+ total|rated at 10\.00/10|no failures",
+    re.MULTILINE,
+)
+_FAILED = re.compile(
+    r"\b[1-9]\d* (?:failed|errors?)\b|^FAILED\b|^ERROR\b|^FAIL\b|^E   |^--- FAIL|test result: FAILED"
+    r"|\bBUILD FAILURE"
+    r"|Traceback \(most recent call last\)|^not ok\b|No module named |: error:|^Found [1-9]\d* errors?",
+    re.MULTILINE,
+)
 _BROKEN = re.compile(
-    r"Traceback \(most recent call last\)|^\S*(?:Error|Exception): |command not found|No such file or directory"
-    r"|Permission denied|^\S*: error: |^error(?:\[\w+\])?: |^fatal: |SyntaxError|Segmentation fault|can't open file",
+    r"Traceback \(most recent call last\)|^\S*(?:Error|Exception): |command not found"
+    r"|No such file or directory|Permission denied|^\S*: error: |^error(?:\[\w+\])?: |^fatal: |SyntaxError"
+    r"|Segmentation fault|can't open file",
     re.MULTILINE,
 )
 _READ_FAILED = re.compile(
-    r"(?:\S*(?:bash|sh): .*)?(?:(?:cat|grep|sed|head|tail|ls|find|rg|nl|wc|awk|diff|stat|file|less|tree|egrep): .*"
-    r"(?:No such file|can't read|cannot open|cannot access|Is a directory|Permission denied)|.*command not found|fatal: )"
+    r"(?:\S*(?:bash|sh): .*)?"
+    r"(?:(?:cat|grep|sed|head|tail|ls|find|rg|nl|wc|awk|diff|stat|file|less|tree): .*"
+    r"(?:No such file|can't read|cannot open|cannot access|Is a directory|Permission denied)"
+    r"|.*command not found|fatal: )"
 )
 # A text without any of these needs no pattern: plain searches are much faster.
 _PASS_SIGNS = ("passed", "OK", "ok", "SUCCESS", "no issues", "All checks", "rated", "no failures")
 _FAIL_SIGNS = ("FAIL", "failed", "rror", "E   ", "not ok", "Traceback", "ERROR", "No module")
-_BREAK_SIGNS = ("rror:", "Traceback", "Exception:", "not found", "No such", "denied", "fatal", "fault", "SyntaxError", "can't open",
-                "rror[")  # fmt: skip
-_EDIT_DONE = ("has been edited", "created successfully", "undone successfully", "has been updated", "updated successfully",
-              "Successfully", "successfully", "File updated", "Success. Updated", "Done!", "has been replaced",
-              "Text replaced", "Replaced 1", "Applied ", "File saved", "Wrote ")  # fmt: skip
-_EDIT_FAILED = ("No replacement was performed", "ERROR:", "Error:", "<tool_use_error>", "Invalid `", "did not appear verbatim",
-                "No such file", "Ran into", "String to replace not found", "has not been read yet", "Invalid Context",
-                "Failed to find", "Your proposed edit has introduced new syntax error", "does not exist", "patch failed",
-                "Found multiple", "no changes were made", "verification failed", "Failed to edit",
-                "DO NOT re-run the same failed edit")  # fmt: skip
+_BREAK_SIGNS = (
+    "rror:",
+    "Traceback",
+    "Exception:",
+    "not found",
+    "No such",
+    "denied",
+    "fatal",
+    "fault",
+    "SyntaxError",
+    "can't open",
+    "rror[",
+)
+_EDIT_DONE = (
+    "has been edited",
+    "created successfully",
+    "undone successfully",
+    "has been updated",
+    "updated successfully",
+    "Successfully",
+    "successfully",
+    "File updated",
+    "Success. Updated",
+    "Done!",
+    "has been replaced",
+    "Text replaced",
+    "Replaced 1",
+    "Applied ",
+    "File saved",
+    "Wrote ",
+)
+_EDIT_FAILED = (
+    "No replacement was performed",
+    "ERROR:",
+    "Error:",
+    "<tool_use_error>",
+    "Invalid `",
+    "did not appear verbatim",
+    "No such file",
+    "Ran into",
+    "String to replace not found",
+    "has not been read yet",
+    "Invalid Context",
+    "Failed to find",
+    "Your proposed edit has introduced new syntax error",
+    "does not exist",
+    "patch failed",
+    "Found multiple",
+    "no changes were made",
+    "verification failed",
+    "Failed to edit",
+    "DO NOT re-run the same failed edit",
+)
 
 
 def exit_code_in(text: str) -> int | None:

@@ -61,11 +61,30 @@ def _refusal(name: str, recognises: Callable[[Source], bool], sentence: str) -> 
 
 
 REFUSED = (
-    _refusal("codex-tui", _is_codex_tui,
-             "a recording of Codex's screen holds fragments of calls; use the session's rollout file instead"),
-    _refusal("copilot", _is_copilot,
-             "a Copilot CLI event log does not keep what edits changed; convert the session to ATIF instead"),
-    _refusal("cursor", _is_cursor, "a Cursor transcript keeps calls without their results; convert the session to ATIF instead"),
-    _refusal("inspect", _is_inspect, "an Inspect log holds evaluations of any kind; export the sample's messages as chat rows instead"),
-    _refusal("spans", _is_spans, "OpenTelemetry spans do not say which calls belong to the agent; export the messages as chat rows instead"),
-)  # fmt: skip
+    _refusal(
+        "codex-tui",
+        _is_codex_tui,
+        "a recording of Codex's screen holds fragments of calls; use the session's rollout file instead",
+    ),
+    _refusal(
+        "copilot",
+        _is_copilot,
+        "a Copilot CLI event log does not keep what edits changed; convert the session to ATIF instead",
+    ),
+    _refusal(
+        "cursor",
+        _is_cursor,
+        "a Cursor transcript keeps calls without their results; convert the session to ATIF instead",
+    ),
+    _refusal(
+        "inspect",
+        _is_inspect,
+        "an Inspect log holds evaluations of any kind; export the sample's messages as chat rows instead",
+    ),
+    _refusal(
+        "spans",
+        _is_spans,
+        "OpenTelemetry spans do not say which calls belong to the agent; export the messages as "
+        "chat rows instead",
+    ),
+)

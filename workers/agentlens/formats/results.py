@@ -49,32 +49,23 @@ def from_report(report: Json, instance: str | None) -> RunOutcome:
     if not isinstance(report, Mapping):
         return "unknown"
     if isinstance(report.get("resolved"), (bool, int)):
-        return (
-            "unknown"
-            if report.get("error_eval") is True or report.get("test_timeout") is True
-            else verdict(report["resolved"])
-        )
-    for inner in (report.get("report"), report.get("test_result")):
-        found = from_report(inner, instance)
+        broke = report.get("error_eval") is True or report.get("test_timeout") is True
+        return "unknown" if broke else verdict(report["resolved"])
+    named = (report.get(instance), None) if instance is not None else (None, None)
+    for inner, name in ((report.get("report"), instance), (report.get("test_result"), instance), named):
+        found = from_report(inner, name)
         if found != "unknown":
             return found
-    if instance is None:
-        return "unknown"
-    if isinstance(report.get(instance), Mapping):
-        return from_report(report[instance], None)
-    for names, outcome in (
-        (("resolved_ids", "resolved"), "passed"),
-        (("unresolved_ids", "unresolved"), "failed"),
-    ):
-        for name in names:
-            ids = report.get(name)
-            if isinstance(ids, list) and instance in ids:
-                return "passed" if outcome == "passed" else "failed"
+    for name, outcome in _ID_LISTS:
+        ids = report.get(name)
+        if instance is not None and isinstance(ids, list) and instance in ids:
+            return outcome
     return "unknown"
 
 
 def from_trial(result: Json) -> RunOutcome:
-    """The outcome of a Harbor trial: reward 1 passed; less than 1 failed, unless an exception ended the trial."""
+    """The outcome of a Harbor trial: reward 1 passed; less than 1 failed, unless an exception ended
+    the trial."""
     if not isinstance(result, Mapping):
         return "unknown"
     verifier = result.get("verifier_result")
@@ -133,7 +124,8 @@ class Labels:
         self._outcomes = dict(outcomes)
 
     def outcome_of(self, trajectory: Trajectory) -> RunOutcome | None:
-        """The label of a run, looked up by id, by path and its endings, then by problem; None if it has none."""
+        """The label of a run, looked up by id, by path and its endings, then by problem; None if it
+        has none."""
         path = trajectory.path.replace("\\", "/")
         names = [trajectory.trajectory_id]
         parts = path.split("/")
@@ -151,37 +143,34 @@ def read_labels(path: str, data: bytes) -> Labels:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise TrajectoryError(f"{path}: byte {error.start}: labels must be UTF-8 text") from error
-    head = text.lstrip()[:1]
-    if head == "{" and (found := _labels_object(text)) is not None:
+    if text.lstrip().startswith("{") and (found := _labels_object(text)) is not None:
         return Labels(found)
-    rows: list[Any]
-    try:
-        if head == "[":
-            rows = json.loads(text)
-        elif head == "{":
-            rows = [json.loads(line) for line in text.splitlines() if line.strip()]
-        else:
-            rows = list(csv.DictReader(io.StringIO(text)))
-    except (ValueError, csv.Error) as error:
-        raise TrajectoryError(f"{path}: labels are neither JSON, JSONL nor CSV: {error}") from error
     outcomes: dict[str, RunOutcome] = {}
-    for position, row in enumerate(rows, start=1):
-        key = (
-            next((str(row[name]) for name in _KEYS if row.get(name)), None) if isinstance(row, dict) else None
-        )
-        if key is None:
-            raise TrajectoryError(
-                f"{path}: row {position}: no run is named; expected one of {', '.join(_KEYS)}"
-            )
+    for position, row in enumerate(_label_rows(path, text), start=1):
+        names = [str(row[name]) for name in _KEYS if row.get(name)] if isinstance(row, dict) else []
+        if not names:
+            known = ", ".join(_KEYS)
+            raise TrajectoryError(f"{path}: row {position}: no run is named; expected one of {known}")
         value: RunOutcome = next(
             (verdict(row[name]) for name in _VERDICTS if row.get(name) is not None), "unknown"
         )
         if value != "unknown":
-            for name in _KEYS[:2]:
-                if row.get(name):
-                    outcomes[str(row[name])] = value
-            outcomes[key] = value
+            outcomes[names[0]] = value
+            if row.get("path"):
+                outcomes[str(row["path"])] = value
     return Labels(outcomes)
+
+
+def _label_rows(path: str, text: str) -> list[Any]:
+    head = text.lstrip()[:1]
+    try:
+        if head == "[":
+            return list(json.loads(text))
+        if head == "{":
+            return [json.loads(line) for line in text.splitlines() if line.strip()]
+        return list(csv.DictReader(io.StringIO(text)))
+    except (ValueError, csv.Error, RecursionError) as error:
+        raise TrajectoryError(f"{path}: labels are neither JSON, JSONL nor CSV: {error}") from error
 
 
 def _labels_object(text: str) -> dict[str, RunOutcome] | None:

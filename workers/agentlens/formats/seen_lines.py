@@ -41,7 +41,8 @@ class SeenLines:
         return known
 
     def forget_below(self, path: str, anchor: Lines, after: dict[int, str]) -> None:
-        """An edit moves what stands below it: only what the tool then showed (`after`) is still known there."""
+        """An edit moves what stands below it: only what the tool then showed (`after`) is still known
+        there."""
         known = self._known.get(path)
         if known:
             for number in [number for number in known if number >= anchor.start]:

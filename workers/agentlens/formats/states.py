@@ -1,4 +1,5 @@
-"""Builds a run's states from tool calls, whatever log they come from: paths, lines, digests, outcomes, anchors."""
+"""Builds a run's states from tool calls, whatever log they come from: paths, lines, digests, outcomes,
+anchors."""
 
 from __future__ import annotations
 
@@ -125,10 +126,16 @@ class StateBuilder:
                 text=text, normal=text, segments=(segment,), strongest=segment, directory=self.directory
             )
         self._add(
-            tool, Operation.VIEW, seen, digest("views", *paths, *scopes, lines), _look_ending(seen), path=path,
+            tool,
+            Operation.VIEW,
+            seen,
+            digest("views", *paths, *scopes, lines),
+            _look_ending(seen),
+            path=path,
             lines=Lines(start=lines[0], end=max(lines)) if lines and lines[0] > 0 else None,
-            scope=scopes[0] if len(paths) == 1 else None, command=command,
-        )  # fmt: skip
+            scope=scopes[0] if len(paths) == 1 else None,
+            command=command,
+        )
 
     def listing(self, tool: str, raw_path: str, seen: Seen) -> None:
         """A listing of a folder."""
@@ -139,13 +146,20 @@ class StateBuilder:
         """A search tool; the command it stands for carries the pattern."""
         path = self.path(raw_path) if raw_path else ""
         segment = Segment(
-            program=program, group=Group.SEARCH, arguments=(pattern, path), reads=(path,), pattern=pattern,
+            program=program,
+            group=Group.SEARCH,
+            arguments=(pattern, path),
+            reads=(path,),
+            pattern=pattern,
             target=f"{pattern} in {path or '.'}",
-        )  # fmt: skip
+        )
         command = Command(
-            text=f"{program} {pattern} {path or '.'}", normal=f"{program} {pattern} {path or '.'}",
-            segments=(segment,), strongest=segment, directory=self.directory,
-        )  # fmt: skip
+            text=f"{program} {pattern} {path or '.'}",
+            normal=f"{program} {pattern} {path or '.'}",
+            segments=(segment,),
+            strongest=segment,
+            directory=self.directory,
+        )
         key = digest("search", program, pattern, path)
         self._add(tool, Operation.SEARCH, seen, key, _look_ending(seen), path=path or None, command=command)
 
@@ -159,9 +173,15 @@ class StateBuilder:
         if ending != "error":
             self._seen_lines.replace(path, content)
         self._add(
-            tool, Operation.CREATE, seen, key, ending,
-            path=path, lines=Lines(start=1, end=max(count, 1)), edits=(edit,),
-        )  # fmt: skip
+            tool,
+            Operation.CREATE,
+            seen,
+            key,
+            ending,
+            path=path,
+            lines=Lines(start=1, end=max(count, 1)),
+            edits=(edit,),
+        )
 
     def replace(self, tool: str, raw_path: str, pairs: list[tuple[str, str]], seen: Seen) -> None:
         """Texts replaced in one file; several pairs are one call."""
@@ -175,7 +195,9 @@ class StateBuilder:
             edits.append(Edit(old=old, new=new, anchor=anchor))
             scope = scope or found_scope
         key = digest("replace", path, *(part for pair in pairs for part in pair))
-        self._edited(tool, Operation.REPLACE, path, tuple(edits), scope, key, ending, seen)
+        self._edited(
+            tool, Operation.REPLACE, seen, path=path, edits=tuple(edits), scope=scope, key=key, ending=ending
+        )
 
     def replace_lines(self, tool: str, raw_path: str, lines: Lines, new: str, seen: Seen) -> None:
         """A range of lines replaced; the old text is what the run has seen of it."""
@@ -191,7 +213,9 @@ class StateBuilder:
             self._seen_lines.forget_below(path, lines, numbered_lines(seen.text))
         edit = Edit(old=old, new=new, anchor=lines)
         key = digest("lines", path, lines.start, lines.end, new)
-        self._edited(tool, Operation.REPLACE, path, (edit,), scope, key, ending, seen)
+        self._edited(
+            tool, Operation.REPLACE, seen, path=path, edits=(edit,), scope=scope, key=key, ending=ending
+        )
 
     def insert(self, tool: str, raw_path: str, after_line: int | None, text: str, seen: Seen) -> None:
         """Text inserted after a line (0 is the top)."""
@@ -205,7 +229,9 @@ class StateBuilder:
             scope = scope_of(before, text.split("\n"))
         edit = Edit(old="", new=text, anchor=anchor)
         key = digest("insert", path, after_line, text)
-        self._edited(tool, Operation.INSERT, path, (edit,), scope, key, ending, seen)
+        self._edited(
+            tool, Operation.INSERT, seen, path=path, edits=(edit,), scope=scope, key=key, ending=ending
+        )
 
     def undo(self, tool: str, raw_path: str, seen: Seen) -> None:
         """The last edit of a file taken back."""
@@ -224,15 +250,26 @@ class StateBuilder:
             body=text,
         )
         command = Command(
-            text="apply_patch", normal="apply_patch\n" + text, segments=(segment,), strongest=segment,
+            text="apply_patch",
+            normal="apply_patch\n" + text,
+            segments=(segment,),
+            strongest=segment,
             directory=self.directory,
-        )  # fmt: skip
+        )
         edits, scope = patch_edits(text)
         ending = _edit_ending(seen)
         self._add(
-            tool, Operation.PATCH, seen, digest("patch", text), ending, path=paths[0] if paths else None,
-            scope=scope, command=command, edits=edits, lines=edits[0].anchor if edits else None,
-        )  # fmt: skip
+            tool,
+            Operation.PATCH,
+            seen,
+            digest("patch", text),
+            ending,
+            path=paths[0] if paths else None,
+            scope=scope,
+            command=command,
+            edits=edits,
+            lines=edits[0].anchor if edits else None,
+        )
 
     def patch_file(self, tool: str, raw_path: str, diff: str, scope: str | None, seen: Seen) -> None:
         """A change of one file of which the log keeps the diff."""
@@ -240,15 +277,27 @@ class StateBuilder:
         edits, found = patch_edits(diff)
         key = digest("replace", path, diff)
         ending = "ok" if seen.is_error is None else _edit_ending(seen)
-        self._edited(tool, Operation.REPLACE, path, edits, scope or found, key, ending, seen)
+        self._edited(
+            tool,
+            Operation.REPLACE,
+            seen,
+            path=path,
+            edits=edits,
+            scope=scope or found,
+            key=key,
+            ending=ending,
+        )
 
     def other(self, tool: str, arguments: str, seen: Seen) -> None:
         """A call of a tool that no table knows: kept as a step of its own, told apart by its arguments."""
         segment = Segment(program=tool, group=Group.ENVIRONMENT, arguments=(arguments,) if arguments else ())
         command = Command(
-            text=f"{tool} {arguments}", normal=f"{tool} {arguments}", segments=(segment,), strongest=segment,
+            text=f"{tool} {arguments}",
+            normal=f"{tool} {arguments}",
+            segments=(segment,),
+            strongest=segment,
             directory=self.directory,
-        )  # fmt: skip
+        )
         self.unknown_tools[tool] = self.unknown_tools.get(tool, 0) + 1
         self._add(
             tool, Operation.SHELL, seen, digest("tool", tool, arguments), _look_ending(seen), command=command
@@ -288,9 +337,17 @@ class StateBuilder:
         elif path is not None and strongest.group is Group.READ:
             self._seen_lines.remember(path, lines.start if lines else 1, seen.text)
         self._add(
-            tool, Operation.SHELL, seen, digest("shell", command.normal), ending,
-            path=path or None, lines=lines, scope=scope, command=command, edits=edits,
-        )  # fmt: skip
+            tool,
+            Operation.SHELL,
+            seen,
+            digest("shell", command.normal),
+            ending,
+            path=path or None,
+            lines=lines,
+            scope=scope,
+            command=command,
+            edits=edits,
+        )
 
     def _shell_ending(self, command: Command | None, seen: Seen) -> StateOutcome:
         if seen.exit_code is None:
@@ -305,26 +362,60 @@ class StateBuilder:
         return "error" if failed or (hidden and shell_outcome(command, seen.text) == "error") else "ok"
 
     def _edited(
-        self, tool: str, operation: Operation, path: str, edits: tuple[Edit, ...], scope: str | None, key: str,
-        ending: StateOutcome, seen: Seen,
-    ) -> None:  # fmt: skip
+        self,
+        tool: str,
+        operation: Operation,
+        seen: Seen,
+        *,
+        path: str,
+        edits: tuple[Edit, ...],
+        scope: str | None,
+        key: str,
+        ending: StateOutcome,
+    ) -> None:
         lines = edits[0].anchor if edits else None
         self._add(tool, operation, seen, key, ending, path=path, lines=lines, scope=scope, edits=edits)
 
     def _add(
-        self, tool: str, operation: Operation, seen: Seen, key: str, ending: StateOutcome, *, path: str | None = None,
-        lines: Lines | None = None, scope: str | None = None, command: Command | None = None,
+        self,
+        tool: str,
+        operation: Operation,
+        seen: Seen,
+        key: str,
+        ending: StateOutcome,
+        *,
+        path: str | None = None,
+        lines: Lines | None = None,
+        scope: str | None = None,
+        command: Command | None = None,
         edits: tuple[Edit, ...] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         text = seen.text
         if len(text) > OBSERVATION_LIMIT:
             text = text[:OBSERVATION_LIMIT]
         self.states.append(
             make_state(
-                len(self.states), tool, operation, path, lines, scope, key, command, edits, ending, seen.exit_code, text,
-                text_digest(text), seen.thought, seen.tokens_in, seen.tokens_out, seen.timestamp, None, 0,
+                len(self.states),
+                tool,
+                operation,
+                path,
+                lines,
+                scope,
+                key,
+                command,
+                edits,
+                ending,
+                seen.exit_code,
+                text,
+                text_digest(text),
+                seen.thought,
+                seen.tokens_in,
+                seen.tokens_out,
+                seen.timestamp,
+                None,
+                0,
             )
-        )  # fmt: skip
+        )
 
 
 def _look_ending(seen: Seen) -> StateOutcome:

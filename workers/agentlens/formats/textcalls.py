@@ -1,4 +1,5 @@
-"""Tool calls that a model wrote into its text: function tags, JSON in tags, terminal batches, fenced commands."""
+"""Tool calls that a model wrote into its text: function tags, JSON in tags, terminal batches, fenced
+commands."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class TextCall(NamedTuple):
 
 
 def calls_in(text: str) -> list[TextCall]:
-    """The calls that `text` holds in one of the tagged forms or as a terminal batch; empty if it holds none."""
+    """The calls that `text` holds in one of the tagged forms or as a terminal batch; empty if it holds
+    none."""
     if "<function=" in text:
         return [TextCall(name, dict(_PARAMETER.findall(body))) for name, body in _FUNCTION.findall(text)]
     if "<tool_call>" in text:

@@ -83,8 +83,23 @@ def _needed(arguments: Mapping[str, Json], *names: str) -> str:
     return value
 
 
-_PATH = ("path", "file_path", "filePath", "absolute_path", "target_file", "filename", "file", "notebook_path", "target_directory",
-         "relative_workspace_path", "directory", "dir_path", "dir", "folder", "pathInProject")  # fmt: skip
+_PATH = (
+    "path",
+    "file_path",
+    "filePath",
+    "absolute_path",
+    "target_file",
+    "filename",
+    "file",
+    "notebook_path",
+    "target_directory",
+    "relative_workspace_path",
+    "directory",
+    "dir_path",
+    "dir",
+    "folder",
+    "pathInProject",
+)
 
 
 def _span(arguments: Mapping[str, Json]) -> tuple[int, int] | None:
@@ -96,8 +111,12 @@ def _span(arguments: Mapping[str, Json]) -> tuple[int, int] | None:
         start = whole(view_range[0])
         end = whole(view_range[1]) if len(view_range) > 1 else -1
         return (start, -1 if end is None else end) if start is not None else None
-    for first, last in (("start_line", "end_line"), ("startLine", "endLine"), ("start_line_one_indexed",
-                        "end_line_one_indexed_inclusive"), ("start", "end")):  # fmt: skip
+    for first, last in (
+        ("start_line", "end_line"),
+        ("startLine", "endLine"),
+        ("start_line_one_indexed", "end_line_one_indexed_inclusive"),
+        ("start", "end"),
+    ):
         start = whole(arguments.get(first))
         if start is not None and start > 0:
             end = whole(arguments.get(last))
@@ -225,32 +244,47 @@ def _noting(operation: Operation) -> Handler:
 
 
 _NAMES: dict[Handler, str] = {
-    _shell: "execute_bash bash shell terminal run_in_terminal run_shell_command exec_command local_shell run run_command "
-    "execute_command bash_command run_bash exec shell_command run_terminal_cmd swe_agent_action execute_shell command "
-    "run_terminal_command local_shell_call powershell",
-    _python: "execute_ipython_cell run_ipython python ipython jupyter run_python execute_python code_interpreter",
-    _keys: "write_stdin write_bash read_bash bashoutput killshell killbash kill_bash stop_bash kill_shell bash_output",
+    _shell: "execute_bash bash shell terminal run_in_terminal run_shell_command exec_command "
+    "local_shell run run_command execute_command bash_command run_bash exec shell_command "
+    "run_terminal_cmd swe_agent_action execute_shell command run_terminal_command "
+    "local_shell_call powershell",
+    _python: "execute_ipython_cell run_ipython python ipython jupyter run_python execute_python "
+    "code_interpreter",
+    _keys: "write_stdin write_bash read_bash bashoutput killshell killbash kill_bash stop_bash "
+    "kill_shell bash_output",
     _editor: "str_replace_editor file_editor str_replace_based_edit_tool editor text_editor edit_anthropic",
-    _read: "read read_file readfile view open open_file view_file cat_file get_file read_many_files notebookread",
+    _read: "read read_file readfile view open open_file view_file cat_file get_file read_many_files "
+    "notebookread",
     _create: "write write_file create create_file save_file new_file writefile overwrite_file",
-    _replace: "edit multiedit edit_file replace str_replace strreplace search_replace replace_string_in_file replace_in_file "
-    "string_replace edit_block multi_edit notebookedit",
+    _replace: "edit multiedit edit_file replace str_replace strreplace search_replace "
+    "replace_string_in_file replace_in_file string_replace edit_block multi_edit notebookedit",
     _insert: "insert insert_lines insert_text insert_at_line",
     _patch: "apply_patch applypatch apply_diff patch",
-    _grep: "grep grep_search search_files search_dir search_file ripgrep search search_file_content codebase_search "
-    "semantic_search search_code code_search searchtext",
+    _grep: "grep grep_search search_files search_dir search_file ripgrep search search_file_content "
+    "codebase_search semantic_search search_code code_search searchtext",
     _find: "glob find_file file_search find find_files find_by_name",
     _list: "ls list_dir list_directory list_files listdir tree",
     _noting(Operation.THINK): "think thought sequentialthinking reflect",
-    _noting(Operation.PLAN): "todowrite todoread task_tracker task_tracking update_plan todo todo_write write_todos plan "
-    "exitplanmode enterplanmode manage_todo_list taskcreate taskupdate tasklist taskget",
-    _noting(Operation.FINISH): "finish submit task_complete complete attempt_completion done mark_task_complete final_answer "
-    "stop end terminate exit",
-    _noting(Operation.MESSAGE): "message ask_user askuserquestion ask_followup_question request_user_input notify_user "
+    _noting(
+        Operation.PLAN
+    ): "todowrite todoread task_tracker task_tracking update_plan todo todo_write write_todos "
+    "plan exitplanmode enterplanmode manage_todo_list taskcreate taskupdate tasklist taskget",
+    _noting(
+        Operation.FINISH
+    ): "finish submit task_complete complete attempt_completion done mark_task_complete "
+    "final_answer stop end terminate exit",
+    _noting(
+        Operation.MESSAGE
+    ): "message ask_user askuserquestion ask_followup_question request_user_input notify_user "
     "send_message reply slashcommand skill",
-    _noting(Operation.BROWSE): "browser browse browse_interactive webfetch websearch web_search fetch fetch_webpage web_fetch "
-    "navigate google_web_search goto_url browser_navigate open_url click screenshot waitfor type scroll",
-    _noting(Operation.DELEGATE): "task agent delegate spawn_agent delegate_task new_task runsubagent wait_agent send_input",
-}  # fmt: skip
+    _noting(
+        Operation.BROWSE
+    ): "browser browse browse_interactive webfetch websearch web_search fetch fetch_webpage "
+    "web_fetch navigate google_web_search goto_url browser_navigate open_url click screenshot "
+    "waitfor type scroll",
+    _noting(
+        Operation.DELEGATE
+    ): "task agent delegate spawn_agent delegate_task new_task runsubagent wait_agent send_input",
+}
 _NOTING = frozenset(handler for handler in _NAMES if handler.__name__ == "note")
 _TOOLS: dict[str, Handler] = {word: handler for handler, words in _NAMES.items() for word in words.split()}

@@ -41,7 +41,8 @@ def program_name(word: str) -> str:
 
 
 def flags_and_arguments(program: str, words: list[str]) -> tuple[tuple[str, ...], list[str]]:
-    """The words after the program: normalised flags, sorted (`-rn` is `-n`, `-r`; `-A 3` is `-A=3`), and the rest."""
+    """The words after the program: normalised flags, sorted (`-rn` is `-n`, `-r`; `-A 3` is `-A=3`),
+    and the rest."""
     flags: list[str] = []
     arguments: list[str] = []
     valued = table.VALUE_FLAGS.get(program)

@@ -66,7 +66,8 @@ def _pathspec(call: Call, arguments: list[str]) -> tuple[str, ...]:
 
 
 def _undo(name: str, call: Call, flags: tuple[str, ...], arguments: list[str]) -> Segment:
-    """`git checkout -- f`, `git restore f`, `git reset --hard`, `git clean -f` rewrite files; a change of branch does not."""
+    """`git checkout -- f`, `git restore f`, `git reset --hard`, `git clean -f` rewrite files; a change
+    of branch does not."""
     if name == "git reset":
         paths: tuple[str, ...] = (call.path("."),) if "--hard" in flags else ()
     elif name == "git clean":

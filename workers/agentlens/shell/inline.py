@@ -1,4 +1,5 @@
-"""What a program text inside a command line does: inline scripts (`python -c`, here-documents) and patches."""
+"""What a program text inside a command line does: inline scripts (`python -c`, here-documents) and
+patches."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ _REMOVED = re.compile(
     r"""\b(?:os\.(?:remove|unlink|rename|replace)|shutil\.(?:move|rmtree|copy\w*))\([^)\n]*?["']([^"'\n]+)["']"""
     r"""|\bfs\.writeFileSync\(\s*["']([^"'\n]+)["']|\bFile\.write\(\s*["']([^"'\n]+)["']"""
 )
+_WRITING_SIGNS = ("open(", "write", "os.", "shutil", ".unlink(", ".rename(", ".touch(")
 _ASSIGNED = r"""\b{name}\s*(?::\s*\w+\s*)?=\s*(?:\w+\.)*(?:Path\(\s*)?[rfb]?["']([^"'\n]+)["']"""
 _LOOPED = r"""\bfor\s+{name}\s+in\s*[\[(]\s*["']([^"'\n]+)["']"""
 _CHECKER = re.compile(
@@ -28,12 +30,12 @@ _DIFFED = re.compile(r"^(?:\+\+\+|---) (?:[abciow]/)?(\S+)", re.MULTILINE)
 
 
 def written_paths(script: str, directory: str, root: str) -> tuple[str, ...]:
-    """The files that an inline script opens for writing, rewrites, renames or removes, as far as its text says.
+    """The files that an inline script opens for writing, rewrites, renames or removes, as far as its
+    text says.
 
     A name is looked up where the script assigns it a text; what is computed at run time is not seen."""
-    if "open(" not in script and "write" not in script and "os." not in script and "shutil" not in script:
-        if ".unlink(" not in script and ".rename(" not in script and ".touch(" not in script:
-            return ()
+    if not any(sign in script for sign in _WRITING_SIGNS):
+        return ()
     found: dict[str, None] = {}
     for pattern in (_OPENED, _WRITTEN):
         for match in pattern.finditer(script):

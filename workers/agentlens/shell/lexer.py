@@ -35,6 +35,7 @@ _TOKEN = re.compile(
 _WORD, _REDIRECT, _NEWLINE, _COMMENT, _REST = (
     _TOKEN.groupindex[name] for name in ("word", "redirect", "newline", "comment", "rest")
 )
+_WORDS = (_WORD, _REST)
 _PIECE = re.compile(r"""'([^']*+)'|"((?:[^"\\]++|\\.)*+)"|\\(.)|([^'"\\]++)|(.)""", re.DOTALL)
 _DOUBLE_ESCAPE = re.compile(r'\\([$`"\\])')
 _QUOTING = frozenset("'\"\\")
@@ -77,7 +78,7 @@ def split(text: str) -> list[Simple]:
     scan = _TOKEN.scanner(text).match  # type: ignore[attr-defined]
     while token := scan():
         kind = token.lastindex
-        if kind == _WORD or kind == _REST:
+        if kind in _WORDS:
             word = token[kind]
             if not _QUOTING.isdisjoint(word):
                 word = unquote(word)

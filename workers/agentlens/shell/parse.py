@@ -19,6 +19,8 @@ _SINKS = frozenset(("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"))
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "fish"))
 _LISTS_SOMETHING = frozenset(("cat", "find", "ls", "fd", "git ls-files", "nl", "tac"))
 _LOG_NAME = re.compile(r"[^/]*\.(?:txt|log|out|err|diff|patch|json|xml|html|csv)")
+_SEARCHES = frozenset(("grep", "rg", "ag"))
+_PAGERS = frozenset(("head", "tail", "sed", "awk", "nl", "cat", "less", "more"))
 _SHOWS_LINES = frozenset(("cat", "nl", "sed", "head", "tail", "awk", "bat"))
 _LONGEST_LINE = 200_000
 _DEEPEST = 4
@@ -29,7 +31,8 @@ _NOTHING = Segment(program="", group=Group.NOTHING)
 def parse(text: str, directory: str = "", root: str = "") -> Command:
     """The command that `text` is, run in `directory` (repository-relative form) of the repository at `root`.
 
-    Every text has a parse: what no shell would accept becomes words. Only the first 200,000 characters count."""
+    Every text has a parse: what no shell would accept becomes words. Only the first 200,000 characters
+    count."""
     segments, normal, after = _segments(text[:_LONGEST_LINE], directory, root, 0)
     if not segments:
         segments = [_NOTHING]
@@ -198,39 +201,37 @@ def _joins(segments: list[Segment], segment: Segment, fed_by_pipe: bool) -> bool
     `head -200 f | tail -n +180` shows lines 180 to 200 of f; `cat f | grep x` searches f."""
     before = segments[-1]
     if segment.program == "tee":
-        if before.group is not Group.NOTHING and not any(_is_product(path) for path in segment.writes):
-            segments[-1] = dataclasses.replace(before, writes=(*before.writes, *segment.writes))
-            return True
+        segments[-1] = _teed(before, segment)
+    elif segment.reads:
+        return False
+    elif segment.group is Group.WRITE:
+        if not fed_by_pipe or segment.writes:
+            return False
         segments[-1] = dataclasses.replace(
-            segment, body=before.body or " ".join(before.arguments) or None, reads=before.reads
+            segment, writes=before.reads or ("",), target=" ".join(before.reads) or "."
         )
-        return True
-    if segment.reads or segment.group not in (Group.READ, Group.SEARCH, Group.WRITE):
-        return False
-    if segment.group is Group.WRITE:
-        if fed_by_pipe and not segment.writes:
-            segments[-1] = dataclasses.replace(
-                segment, writes=before.reads or ("",), target=" ".join(before.reads) or "."
-            )
-            return True
-        return False
-    if segment.program == "grep" or segment.program in ("rg", "ag"):
-        if before.program in _LISTS_SOMETHING and (fed_by_pipe or before.group is Group.READ):
-            where = " ".join(before.reads) or "."
-            segments[-1] = dataclasses.replace(
-                segment, reads=before.reads, target=f"{segment.pattern} in {where}"
-            )
-            return True
-        return False
-    if (
-        segment.program in ("head", "tail", "sed", "awk", "nl", "cat", "less", "more")
-        and before.group is Group.READ
-    ):
+    elif segment.program in _SEARCHES:
+        if before.program not in _LISTS_SOMETHING or not (fed_by_pipe or before.group is Group.READ):
+            return False
+        where = " ".join(before.reads) or "."
+        segments[-1] = dataclasses.replace(
+            segment, reads=before.reads, target=f"{segment.pattern} in {where}"
+        )
+    elif segment.program in _PAGERS:
         lines = _narrow(before, segment)
         if lines != before.lines:
             segments[-1] = dataclasses.replace(before, lines=lines)
-        return True
-    return segment.program in ("head", "tail", "less", "more", "cat", "wc")
+    else:
+        return segment.program == "wc"
+    return True
+
+
+def _teed(before: Segment, segment: Segment) -> Segment:
+    """`… | tee f`: a copy of a run's output, or a file made from what was printed."""
+    if before.group is not Group.NOTHING and not any(_is_product(path) for path in segment.writes):
+        return dataclasses.replace(before, writes=(*before.writes, *segment.writes))
+    body = before.body or " ".join(before.arguments) or None
+    return dataclasses.replace(segment, body=body, reads=before.reads)
 
 
 def _narrow(before: Segment, after: Segment) -> tuple[int, int] | None:

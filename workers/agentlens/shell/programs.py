@@ -33,16 +33,19 @@ def classify(call: Call) -> Segment:
     handler = _HANDLERS.get(program)
     if handler is not None:
         return handler(program, call)
-    if _is_runner(word):
-        return running(program, call, Group.TEST)
-    if program in table.SUBCOMMANDS:
+    if program in table.SUBCOMMANDS and not _is_runner(word):
         return _with_subcommand(program, call)
-    group = table.PROGRAMS.get(program)
+    return _by_table(program, word, call)
+
+
+def _by_table(program: str, word: str, call: Call) -> Segment:
+    group = Group.TEST if _is_runner(word) else table.PROGRAMS.get(program)
     if group is None:
         is_script = "/" in word or word.endswith((".py", ".sh", ".js", ".rb", ".pl", ".exe"))
         group = Group.EXECUTE if is_script else Group.ENVIRONMENT
+        program = call.path(word) if is_script else program
     if group in (Group.TEST, Group.EXECUTE):
-        return running(program if program in table.PROGRAMS else call.path(word), call, group)
+        return running(program, call, group)
     if group is Group.READ:
         return reading(program, call)
     if group is Group.SEARCH:
@@ -99,30 +102,29 @@ def _python(program: str, call: Call) -> Segment:
         word = words[position]
         if word == "-m" and position + 1 < len(words):
             return _python_module(call, words[position + 1 :])
-        if word == "-c" or (word == "-" and call.heredocs):
-            script = (
-                words[position + 1] if word == "-c" and position + 1 < len(words) else "".join(call.heredocs)
-            )
-            return _inline(program, call, script)
-        if word in ("-W", "-X"):
-            position += 1
-        elif not word.startswith("-"):
+        if word == "-c" and position + 1 < len(words):
+            return _inline(program, call, words[position + 1])
+        if not word.startswith("-") or word == "-":
             break
-        position += 1
-    rest = words[position:]
-    if not rest:
-        if call.heredocs:
-            return _inline(program, call, "".join(call.heredocs))
-        checks = any(word.startswith("-") for word in words[1:])
-        return Segment(program=program, group=Group.ENVIRONMENT if checks else Group.EXECUTE)
-    script_name = rest[0].rpartition("/")[2]
-    if script_name in table.SUBCOMMANDS:
-        return _with_subcommand(script_name, call._replace(words=rest))
-    if script_name.startswith("pytest") or rest[0].endswith("bin/pytest"):
-        return running("pytest", call._replace(words=rest), Group.TEST)
-    group = Group.TEST if _is_runner(rest[0]) else Group.EXECUTE
-    flags, arguments = flags_and_arguments(script_name, rest)
-    typed = (call.path(rest[0]), *placed(call, arguments))
+        position += 2 if word in ("-W", "-X") else 1
+    if position < len(words) and words[position] != "-":
+        return _python_script(program, call._replace(words=words[position:]))
+    if call.heredocs:
+        return _inline(program, call, "".join(call.heredocs))
+    asks = any(word.startswith("-") for word in words[1:])
+    return Segment(program=program, group=Group.ENVIRONMENT if asks else Group.EXECUTE)
+
+
+def _python_script(program: str, call: Call) -> Segment:
+    script = call.words[0]
+    name = script.rpartition("/")[2]
+    if name in table.SUBCOMMANDS:
+        return _with_subcommand(name, call)
+    if name.startswith("pytest"):
+        return running("pytest", call, Group.TEST)
+    group = Group.TEST if _is_runner(script) else Group.EXECUTE
+    flags, arguments = flags_and_arguments(name, call.words)
+    typed = (call.path(script), *placed(call, arguments))
     return Segment(program=program, group=group, arguments=typed, flags=flags, target=" ".join(typed))
 
 

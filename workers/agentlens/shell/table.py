@@ -1,4 +1,5 @@
-"""What programs are for: the table behind the groups of AGENTLENS §1. Data only; adding a program is one word."""
+"""What programs are for: the table behind the groups of AGENTLENS §1. Data only; a new program is one
+word."""
 
 from __future__ import annotations
 
@@ -9,38 +10,48 @@ def _table(**columns: str) -> dict[str, Group]:
     return {word: Group[name.upper()] for name, words in columns.items() for word in words.split()}
 
 
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 # A program whose group does not depend on its arguments.
 PROGRAMS = _table(
-    write="rm mv cp touch tee patch apply_patch applypatch install truncate dd rsync ln unlink rmdir shred dos2unix "
-    "unix2dos isort autopep8 autoflake pyupgrade gofmt goimports",
-    test="pytest py.test pytest-3 tox nox nosetests nose2 trial jest vitest mocha ava karma cypress playwright rspec "
-    "phpunit pest ctest bats gotestsum unittest behave stestr runtests runtests.py run_tests.sh runtests.sh "
-    "mypy pyright pyre pytype flake8 pylint pyflakes pycodestyle pydocstyle bandit eslint tsc stylelint rubocop "
-    "golangci-lint staticcheck shellcheck hadolint clang-tidy cppcheck clippy-driver phpstan psalm vulture "
-    "doctest coverage yamllint jsonlint xmllint standard",
-    execute="python ipython pypy node nodejs deno bun ruby perl php lua Rscript java scala kotlin julia bash sh zsh dash "
-    "ksh source_script make gmake cmake ninja meson gcc g++ cc c++ clang clang++ javac rustc ghc swiftc "
-    "ant bazel sbt lein msbuild curl wget httpie http uvicorn gunicorn flask streamlit celery jupyter psql mysql "
-    "sqlite3 redis-cli mongo gdb lldb pdb valgrind strace ltrace ts-node tsx esbuild webpack rollup vite parcel "
+    write="rm mv cp touch tee patch apply_patch applypatch install truncate dd rsync ln unlink rmdir "
+    "shred dos2unix unix2dos isort autopep8 autoflake pyupgrade gofmt goimports",
+    test="pytest py.test pytest-3 tox nox nosetests nose2 trial jest vitest mocha ava karma cypress "
+    "playwright rspec phpunit pest ctest bats gotestsum unittest behave stestr runtests "
+    "runtests.py run_tests.sh runtests.sh mypy pyright pyre pytype flake8 pylint pyflakes "
+    "pycodestyle pydocstyle bandit eslint tsc stylelint rubocop golangci-lint staticcheck "
+    "shellcheck hadolint clang-tidy cppcheck clippy-driver phpstan psalm vulture doctest "
+    "coverage yamllint jsonlint xmllint standard",
+    execute="python ipython pypy node nodejs deno bun ruby perl php lua Rscript java scala kotlin "
+    "julia bash sh zsh dash ksh source_script make gmake cmake ninja meson gcc g++ cc c++ "
+    "clang clang++ javac rustc ghc swiftc ant bazel sbt lein msbuild curl wget httpie http "
+    "uvicorn gunicorn flask streamlit celery jupyter psql mysql sqlite3 redis-cli mongo gdb "
+    "lldb pdb valgrind strace ltrace ts-node tsx esbuild webpack rollup vite parcel "
     "sphinx-build mkdocs django-admin ab hyperfine",
-    read="cat less more head tail nl tac od xxd hexdump strings view zcat bat batcat pygmentize jq yq wc file stat diff "
-    "cmp comm readelf objdump nm ldd column readlink realpath md5sum sha256sum sha1sum pydoc man",
+    read="cat less more head tail nl tac od xxd hexdump strings view zcat bat batcat pygmentize jq "
+    "yq wc file stat diff cmp comm readelf objdump nm ldd column readlink realpath md5sum "
+    "sha256sum sha1sum pydoc man",
     search="grep egrep fgrep rg ag ack ls find fd fdfind tree locate dir exa eza du zgrep git-grep ctags",
-    environment="pip pip3 uv conda mamba micromamba apt apt-get yum dnf brew apk pacman gem bundle bundler composer nvm "
-    "pyenv rbenv rustup docker docker-compose podman kubectl systemctl service mkdir chmod chown chgrp tar unzip "
-    "zip gunzip gzip xz bzip2 ssh scp dpkg virtualenv venv easy_install ps top htop free df lsof netstat ss uname "
-    "hostname id groups ulimit locale nproc lscpu mktemp crontab tmux screen killall pkill",
-    nothing="cd pwd echo true false : export unset set source . activate deactivate sleep clear history whoami date env "
-    "printenv which whereis type command kill wait exit return read alias unalias test [ [[ printf seq basename "
-    "dirname pushd popd dirs shopt trap jobs fg bg disown tput reset local declare let expr bc",
+    environment="pip pip3 uv conda mamba micromamba apt apt-get yum dnf brew apk pacman gem bundle bundler "
+    "composer nvm pyenv rbenv rustup docker docker-compose podman kubectl systemctl service "
+    "mkdir chmod chown chgrp tar unzip zip gunzip gzip xz bzip2 ssh scp dpkg virtualenv venv "
+    "easy_install ps top htop free df lsof netstat ss uname hostname id groups ulimit locale "
+    "nproc lscpu mktemp crontab tmux screen killall pkill",
+    nothing="cd pwd echo true false : export unset set source . activate deactivate sleep clear "
+    "history whoami date env printenv which whereis type command kill wait exit return read "
+    "alias unalias test [ [[ printf seq basename dirname pushd popd dirs shopt trap jobs fg bg "
+    "disown tput reset local declare let expr bc",
 )
 
 # A subcommand that decides; "" is the program alone, "*" every other subcommand.
 SUBCOMMANDS: dict[str, dict[str, Group]] = {
     "git": _table(
         write="apply am revert checkout restore reset mv rm clean cherry-pick merge rebase",
-        read="diff status log show blame annotate cat-file reflog describe rev-parse rev-list merge-base shortlog "
-        "branch tag remote name-rev symbolic-ref show-ref whatchanged range-diff difftool var",
+        read="diff status log show blame annotate cat-file reflog describe rev-parse rev-list "
+        "merge-base shortlog branch tag remote name-rev symbolic-ref show-ref whatchanged "
+        "range-diff difftool var",
         search="grep ls-files ls-tree bisect",
         environment="* stash commit add config init clone fetch pull push worktree submodule switch",
     ),
@@ -86,8 +97,9 @@ SUBCOMMANDS: dict[str, dict[str, Group]] = {
 
 # `python -m MODULE`; every other module is ad-hoc execution.
 MODULES = _table(
-    test="pytest unittest nose nose2 tox nox doctest mypy pyright flake8 pylint pyflakes pycodestyle ruff py_compile "
-    "compileall trial coverage twisted.trial bandit xmlrunner pytype pydocstyle green",
+    test="pytest unittest nose nose2 tox nox doctest mypy pyright flake8 pylint pyflakes "
+    "pycodestyle ruff py_compile compileall trial coverage twisted.trial bandit xmlrunner "
+    "pytype pydocstyle green",
     write="black isort autopep8 lib2to3",
     environment="pip venv ensurepip virtualenv site",
     read="pydoc json.tool tokenize ast dis",
@@ -124,14 +136,48 @@ RUNNERS = frozenset(
 
 # Words that hand over to the next word. The value tells how many plain arguments they take first.
 WRAPPERS: dict[str, int] = {
-    "sudo": 0, "env": 0, "nohup": 0, "time": 0, "exec": 0, "command": 0, "builtin": 0, "stdbuf": 0, "nice": 0,
-    "ionice": 0, "timeout": 1, "gtimeout": 1, "xvfb-run": 0, "setsid": 0, "unbuffer": 0, "xargs": 0, "parallel": 0,
-    "script": 0, "eval": 0, "watch": 0, "faketime": 1, "retry": 0, "noglob": 0,
-}  # fmt: skip
+    "sudo": 0,
+    "env": 0,
+    "nohup": 0,
+    "time": 0,
+    "exec": 0,
+    "command": 0,
+    "builtin": 0,
+    "stdbuf": 0,
+    "nice": 0,
+    "ionice": 0,
+    "timeout": 1,
+    "gtimeout": 1,
+    "xvfb-run": 0,
+    "setsid": 0,
+    "unbuffer": 0,
+    "xargs": 0,
+    "parallel": 0,
+    "script": 0,
+    "eval": 0,
+    "watch": 0,
+    "faketime": 1,
+    "retry": 0,
+    "noglob": 0,
+}
 # Two-word wrappers: `poetry run X`, `conda run -n env X`.
-RUN_WRAPPERS = {"poetry": "run", "pipenv": "run", "conda": "run", "mamba": "run", "uv": "run", "pdm": "run", "rye": "run",
-                "hatch": "run", "bundle": "exec", "npm": "exec", "pnpm": "exec", "docker": "exec", "nix-shell": "--run",
-                "micromamba": "run", "coverage": "run"}  # fmt: skip
+RUN_WRAPPERS = {
+    "poetry": "run",
+    "pipenv": "run",
+    "conda": "run",
+    "mamba": "run",
+    "uv": "run",
+    "pdm": "run",
+    "rye": "run",
+    "hatch": "run",
+    "bundle": "exec",
+    "npm": "exec",
+    "pnpm": "exec",
+    "docker": "exec",
+    "nix-shell": "--run",
+    "micromamba": "run",
+    "coverage": "run",
+}
 
 # Shell words that start or end a block; what follows on the same line is the command.
 KEYWORDS_BEFORE = frozenset(
@@ -141,16 +187,120 @@ KEYWORDS_ALONE = frozenset(["fi", "done", "esac", "}", "in", ";;", "for", "case"
 
 # Flags whose next word is their value, by program ("" for every program).
 VALUE_FLAGS: dict[str, frozenset[str]] = {
-    "grep": frozenset(["-A", "-B", "-C", "-m", "-e", "-f", "--include", "--exclude", "--exclude-dir", "-d", "--max-count", "--context", "--color", "--colour"]),
-    "rg": frozenset(["-A", "-B", "-C", "-m", "-e", "-f", "-g", "-t", "-T", "--glob", "--type", "-j", "--max-count", "--context", "--sort", "-d", "--max-depth"]),
+    "grep": frozenset(
+        [
+            "-A",
+            "-B",
+            "-C",
+            "-m",
+            "-e",
+            "-f",
+            "--include",
+            "--exclude",
+            "--exclude-dir",
+            "-d",
+            "--max-count",
+            "--context",
+            "--color",
+            "--colour",
+        ]
+    ),
+    "rg": frozenset(
+        [
+            "-A",
+            "-B",
+            "-C",
+            "-m",
+            "-e",
+            "-f",
+            "-g",
+            "-t",
+            "-T",
+            "--glob",
+            "--type",
+            "-j",
+            "--max-count",
+            "--context",
+            "--sort",
+            "-d",
+            "--max-depth",
+        ]
+    ),
     "ag": frozenset(["-A", "-B", "-C", "-m", "-G"]),
     "ack": frozenset(["-A", "-B", "-C", "-m"]),
     "head": frozenset(["-n", "-c", "--lines", "--bytes"]),
     "tail": frozenset(["-n", "-c", "--lines", "--bytes"]),
-    "pytest": frozenset(["-k", "-m", "-n", "-p", "-c", "-o", "-W", "-r", "--maxfail", "--tb", "--durations", "--timeout", "--rootdir", "--deselect", "--ignore", "--cov", "--junitxml", "--confcutdir", "--basetemp", "--color", "--import-mode"]),
+    "pytest": frozenset(
+        [
+            "-k",
+            "-m",
+            "-n",
+            "-p",
+            "-c",
+            "-o",
+            "-W",
+            "-r",
+            "--maxfail",
+            "--tb",
+            "--durations",
+            "--timeout",
+            "--rootdir",
+            "--deselect",
+            "--ignore",
+            "--cov",
+            "--junitxml",
+            "--confcutdir",
+            "--basetemp",
+            "--color",
+            "--import-mode",
+        ]
+    ),
     "python": frozenset(["-W", "-X"]),
-    "git": frozenset(["-C", "-c", "--git-dir", "--work-tree", "-n", "--author", "--since", "--until", "--format", "--grep", "-S", "-G", "-L", "-U"]),
-    "find": frozenset(["-name", "-iname", "-path", "-ipath", "-type", "-maxdepth", "-mindepth", "-regex", "-newer", "-size", "-mtime", "-mmin", "-perm", "-user", "-not", "-wholename", "-printf", "-iregex", "-prune", "-o", "-a", "-and", "-or"]),
+    "git": frozenset(
+        [
+            "-C",
+            "-c",
+            "--git-dir",
+            "--work-tree",
+            "-n",
+            "--author",
+            "--since",
+            "--until",
+            "--format",
+            "--grep",
+            "-S",
+            "-G",
+            "-L",
+            "-U",
+        ]
+    ),
+    "find": frozenset(
+        [
+            "-name",
+            "-iname",
+            "-path",
+            "-ipath",
+            "-type",
+            "-maxdepth",
+            "-mindepth",
+            "-regex",
+            "-newer",
+            "-size",
+            "-mtime",
+            "-mmin",
+            "-perm",
+            "-user",
+            "-not",
+            "-wholename",
+            "-printf",
+            "-iregex",
+            "-prune",
+            "-o",
+            "-a",
+            "-and",
+            "-or",
+        ]
+    ),
     "tree": frozenset(["-L", "-I", "-P"]),
     "make": frozenset(["-C", "-f", "-j"]),
     "mypy": frozenset(["--config-file", "--python-version", "-p", "-m", "-c"]),
@@ -165,7 +315,9 @@ VALUE_FLAGS: dict[str, frozenset[str]] = {
     "sudo": frozenset(["-u", "-g"]),
     "nice": frozenset(["-n"]),
     "stdbuf": frozenset(["-o", "-i", "-e"]),
-    "pylint": frozenset(["--disable", "--enable", "--rcfile", "-d", "-e", "-j", "--jobs", "--max-line-length"]),
+    "pylint": frozenset(
+        ["--disable", "--enable", "--rcfile", "-d", "-e", "-j", "--jobs", "--max-line-length"]
+    ),
     "flake8": frozenset(["--max-line-length", "--select", "--ignore", "--config"]),
     "diff": frozenset(["-U", "--label", "-I"]),
     "cut": frozenset(["-d", "-f", "-c", "-b"]),
@@ -173,8 +325,10 @@ VALUE_FLAGS: dict[str, frozenset[str]] = {
     "ls": frozenset(["-I", "--ignore"]),
     "nl": frozenset(["-b", "-v", "-w", "-s"]),
     "manage.py": frozenset(["--settings", "-v", "--verbosity", "--parallel", "--pythonpath"]),
-    "runtests.py": frozenset(["--settings", "-v", "--verbosity", "--parallel", "-k", "--pythonpath", "--tag"]),
-}  # fmt: skip
+    "runtests.py": frozenset(
+        ["--settings", "-v", "--verbosity", "--parallel", "-k", "--pythonpath", "--tag"]
+    ),
+}
 
 # Pipe ends that only shape output.
 FILTERS = frozenset(
@@ -204,7 +358,28 @@ FILTERS = frozenset(
     ]
 )
 
-ALIASES = {"python2": "python", "python3": "python", "pypy3": "python", "pypy": "python", "py": "python", "ipython": "python",
-           "ipython3": "python", "nodejs": "node", "pip3": "pip", "py.test": "pytest", "egrep": "grep", "fgrep": "grep",
-           "gsed": "sed", "gawk": "awk", "mawk": "awk", "nawk": "awk", "ripgrep": "rg", "fdfind": "fd", "applypatch": "apply_patch",
-           "gmake": "make", "batcat": "bat", "zgrep": "grep", "perl5": "perl"}  # fmt: skip
+ALIASES = {
+    "python2": "python",
+    "python3": "python",
+    "pypy3": "python",
+    "pypy": "python",
+    "py": "python",
+    "ipython": "python",
+    "ipython3": "python",
+    "nodejs": "node",
+    "pip3": "pip",
+    "py.test": "pytest",
+    "egrep": "grep",
+    "fgrep": "grep",
+    "gsed": "sed",
+    "gawk": "awk",
+    "mawk": "awk",
+    "nawk": "awk",
+    "ripgrep": "rg",
+    "fdfind": "fd",
+    "applypatch": "apply_patch",
+    "gmake": "make",
+    "batcat": "bat",
+    "zgrep": "grep",
+    "perl5": "perl",
+}

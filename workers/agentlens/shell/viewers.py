@@ -24,10 +24,8 @@ def head_or_tail(program: str, call: Call) -> Segment:
     if program == "tail" and arguments and arguments[0].startswith("+") and arguments[0][1:].isdigit():
         starts_at = int(arguments.pop(0)[1:])
     paths = paths_of(call, arguments)
-    if program == "head":
-        lines = (1, count)
-    else:
-        lines = (starts_at, END_OF_FILE) if starts_at else (-count, -1)
+    from_the_end = (starts_at, END_OF_FILE) if starts_at else (-count, -1)
+    lines = (1, count) if program == "head" else from_the_end
     if any(flag.startswith(("-c", "--bytes")) for flag in flags):
         return Segment(
             program=program,
