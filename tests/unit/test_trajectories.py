@@ -14,10 +14,14 @@ from workers.trajectories import Skipped, load, load_all, load_labels, walk
 
 def atif(*commands: str, **more: Any) -> str:
     steps = [
-        {"step_id": number, "source": "agent", "message": "",
-         "tool_calls": [{"tool_call_id": "1", "function_name": "bash", "arguments": {"command": command}}]}
+        {
+            "step_id": number,
+            "source": "agent",
+            "message": "",
+            "tool_calls": [{"tool_call_id": "1", "function_name": "bash", "arguments": {"command": command}}],
+        }
         for number, command in enumerate(commands, start=1)
-    ]  # fmt: skip
+    ]
     return json.dumps({"schema_version": "ATIF-v1.7", "agent": {"name": "x"}, "steps": steps, **more})
 
 
@@ -77,8 +81,14 @@ def test_a_conversation_folder_is_walked_as_one(tmp_path: Path) -> None:
     folder = tmp_path / "conv"
     write(folder / "base_state.json", json.dumps({"id": "c-1", "workspace": {"working_dir": "/w"}}))
     for number, command in enumerate(("cat /w/a", "cat b")):
-        event = {"kind": "ActionEvent", "id": str(number), "source": "agent", "tool_name": "terminal", "tool_call_id": "x",
-                 "action": {"kind": "TerminalAction", "command": command}}  # fmt: skip
+        event = {
+            "kind": "ActionEvent",
+            "id": str(number),
+            "source": "agent",
+            "tool_name": "terminal",
+            "tool_call_id": "x",
+            "action": {"kind": "TerminalAction", "command": command},
+        }
         write(folder / f"events/event-0000{number}-x.json", json.dumps(event, indent=1))
     assert list(walk(tmp_path)) == [folder]
     (run,) = load_all(tmp_path)
@@ -91,7 +101,10 @@ def test_a_conversation_folder_is_walked_as_one(tmp_path: Path) -> None:
 
 
 def test_a_transcript_is_read_with_its_record_or_alone(tmp_path: Path) -> None:
-    transcript = "# aider chat started at 2024\n\n> Added a.py to the chat.\n\na.py\n```python\n<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n```\n\n> Applied edit to a.py\n"
+    transcript = (
+        "# aider chat started at 2024\n\n> Added a.py to the chat.\n\na.py\n```python\n"
+        "<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n```\n\n> Applied edit to a.py\n"
+    )
     write(tmp_path / "one.md", transcript)
     write(tmp_path / "two.md", transcript)
     write(tmp_path / "two.json", json.dumps({"edited_files": [], "model_patch": "", "resolved": True}))

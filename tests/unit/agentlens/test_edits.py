@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from workers.agentlens.formats.states import Seen, StateBuilder
+from workers.agentlens.formats.seen import Seen
+from workers.agentlens.formats.states import StateBuilder
 from workers.agentlens.locate import anchor_of, changed_lines, found_in, numbered_lines, scope_of
 from workers.agentlens.shell import parse
 from workers.agentlens.shell_edits import edits_of, patch_edits
 from workers.agentlens.trajectory import Edit, Lines
 
-SNIPPET = """The file /testbed/a.py has been edited. Here's the result of running `cat -n` on a snippet of /testbed/a.py:
+SNIPPET = """The file /testbed/a.py has been edited. Here's the result of running `cat -n` on a snippet:
     10\tclass A:
     11\t    def f(self):
     12\t        x = 1
@@ -97,7 +98,8 @@ def test_a_failed_edit_stands_nowhere() -> None:
         ("cat > f.py <<'E'\nx\nE", (Edit(old="", new="x\n"),)),
         ("echo hi > f.py", (Edit(old="", new="hi"),)),
         (
-            "python - <<'E'\np='f.py'\nold = 'a\\nb'\ns=open(p).read().replace(old, 'c')\nopen(p,'w').write(s)\nE",
+            "python - <<'E'\np='f.py'\nold = 'a\\nb'\n"
+            "s=open(p).read().replace(old, 'c')\nopen(p,'w').write(s)\nE",
             (Edit(old="a\nb", new="c"),),
         ),
         ("rm f.py", ()),

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.agentlens.formats.states import Seen, StateBuilder
+from workers.agentlens.formats.seen import Seen
+from workers.agentlens.formats.states import StateBuilder
 from workers.agentlens.intents import label
 from workers.agentlens.trajectory import Operation
 
@@ -181,10 +182,20 @@ def test_a_step_that_touches_nothing_has_its_label(operation: Operation, expecte
 
 LINES = st.sampled_from(
     [
-        "cat pkg/core.py", "pytest", "python x.py", "sed -i 's/a/b/' pkg/core.py", "ls", "git diff", "echo a", "pip install x",
-        "cat > repro.py <<'E'\nx\nE", "rm pkg/core.py", "grep -rn new_name .", "git stash",
+        "cat pkg/core.py",
+        "pytest",
+        "python x.py",
+        "sed -i 's/a/b/' pkg/core.py",
+        "ls",
+        "git diff",
+        "echo a",
+        "pip install x",
+        "cat > repro.py <<'E'\nx\nE",
+        "rm pkg/core.py",
+        "grep -rn new_name .",
+        "git stash",
     ]
-)  # fmt: skip
+)
 STEPS = st.lists(st.tuples(LINES, st.sampled_from([0, 1, None])), max_size=12)
 
 

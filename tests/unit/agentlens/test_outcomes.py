@@ -9,7 +9,8 @@ import pytest
 from workers.agentlens.formats import read, read_labels
 from workers.agentlens.formats.outcomes import edit_outcome, exit_code_in, shell_outcome
 from workers.agentlens.formats.results import from_report, from_trial, verdict
-from workers.agentlens.formats.states import Seen, StateBuilder, text_digest
+from workers.agentlens.formats.seen import Seen, text_digest
+from workers.agentlens.formats.states import StateBuilder
 from workers.agentlens.shell import parse
 from workers.agentlens.trajectory import Trajectory
 from workers.errors import TrajectoryError
@@ -97,8 +98,16 @@ def test_a_digest_forgets_addresses_colours_and_durations() -> None:
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(True, "passed"), (0, "failed"), (1.0, "passed"), ("Passed", "passed"), ("fail", "failed"), (None, "unknown"), ("?", "unknown")],
-)  # fmt: skip
+    [
+        (True, "passed"),
+        (0, "failed"),
+        (1.0, "passed"),
+        ("Passed", "passed"),
+        ("fail", "failed"),
+        (None, "unknown"),
+        ("?", "unknown"),
+    ],
+)
 def test_a_verdict_is_read_in_any_spelling(value: object, expected: str) -> None:
     assert verdict(value) == expected
 
@@ -163,13 +172,17 @@ def run(**fields: object) -> Trajectory:
     ("name", "data"),
     [
         ("l.jsonl", b'{"trajectory_id": "r", "passed": true}\n'),
-        ("l.jsonl", b'{"path": "e/r.json", "task_id": "p", "resolved": true}\n{"path": "x/r.json", "task_id": "p", "resolved": false}'),
+        (
+            "l.jsonl",
+            b'{"path": "e/r.json", "task_id": "p", "resolved": true}\n'
+            b'{"path": "x/r.json", "task_id": "p", "resolved": false}',
+        ),
         ("l.json", b'{"r": true}'),
         ("l.json", b'[{"instance_id": "p", "resolved": 1}]'),
         ("l.json", b'{"resolved_ids": ["p"], "unresolved_ids": ["q"]}'),
         ("l.csv", b"id,outcome\nr,passed\n"),
     ],
-)  # fmt: skip
+)
 def test_labels_are_read_in_every_form(name: str, data: bytes) -> None:
     labels = read_labels(name, data)
     assert labels.outcome_of(run(problem="p")) == "passed"
@@ -177,5 +190,5 @@ def test_labels_are_read_in_every_form(name: str, data: bytes) -> None:
 
 
 def test_a_label_without_a_run_is_refused_with_its_row() -> None:
-    with pytest.raises(TrajectoryError, match="l.csv: row 1: no run is named"):
+    with pytest.raises(TrajectoryError, match=r"l\.csv: row 1: no run is named"):
         read_labels("l.csv", b"who,outcome\nr,passed\n")

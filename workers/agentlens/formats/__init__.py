@@ -98,9 +98,16 @@ def _reader(source: Source, format_name: str | None) -> Format:
         known = ", ".join(reader.name for reader in FORMATS)
         raise TrajectoryError(f"{source.path}: unknown format {format_name!r}; expected one of {known}")
     for reader in FORMATS:
-        if reader.sniff(source):
+        if _recognises(reader, source):
             return reader
     raise TrajectoryError(f"{source.path}: no known trajectory format; name one with --format if it is one")
+
+
+def _recognises(reader: Format, source: Source) -> bool:
+    try:
+        return reader.sniff(source)
+    except _SHAPE_ERRORS:
+        return False  # values of other types than the format's are not the format's
 
 
 def _lenient(decode: Decode) -> Decode:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 
-from workers.agentlens.formats.states import Seen, StateBuilder
+from workers.agentlens.formats.seen import Seen
+from workers.agentlens.formats.states import StateBuilder
 from workers.agentlens.formats.tools import add_call
 from workers.agentlens.locate import numbered_lines
 from workers.agentlens.trajectory import Lines, Operation

@@ -15,7 +15,8 @@ from workers.agentlens.formats.base import (
     seconds,
     whole,
 )
-from workers.agentlens.formats.states import Seen, StateBuilder
+from workers.agentlens.formats.seen import Seen
+from workers.agentlens.formats.states import StateBuilder
 from workers.agentlens.trajectory import Operation, RunOutcome, Trajectory
 
 _OUTCOMES: dict[Json, RunOutcome] = {"passed": "passed", "failed": "failed"}

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from workers.agentlens.formats import results
 from workers.agentlens.formats.base import Format, Source, inner, number, refuse
-from workers.agentlens.formats.states import Seen, StateBuilder
+from workers.agentlens.formats.seen import Seen
+from workers.agentlens.formats.states import StateBuilder
 from workers.agentlens.trajectory import Trajectory
 
 _START = "# aider chat started at"

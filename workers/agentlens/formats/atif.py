@@ -24,7 +24,8 @@ from workers.agentlens.formats.base import (
     seconds,
     whole,
 )  # fmt: skip
-from workers.agentlens.formats.states import Seen, StateBuilder
+from workers.agentlens.formats.seen import Seen
+from workers.agentlens.formats.states import StateBuilder
 from workers.agentlens.formats.textcalls import calls_in
 from workers.agentlens.formats.tools import add_call
 from workers.agentlens.trajectory import Trajectory

@@ -20,7 +20,8 @@ from workers.agentlens.formats.base import (
     whole,
 )
 from workers.agentlens.formats.chat import Conversation, Waiting
-from workers.agentlens.formats.states import Seen, StateBuilder
+from workers.agentlens.formats.seen import Seen
+from workers.agentlens.formats.states import StateBuilder
 from workers.agentlens.formats.tools import add_call
 from workers.agentlens.trajectory import Operation, Trajectory
 
@@ -35,8 +36,7 @@ _SILENT_ITEMS = frozenset(("message", "reasoning", "ghost_snapshot", "compaction
 def sniff_rollout(source: Source) -> bool:
     """JSONL of `{timestamp, type, payload}`."""
     return any(
-        isinstance(value, dict) and value.get("type") in _ROLLOUT and "payload" in value
-        for _, value in source.lines[:3]
+        "payload" in inner(value) and str(value.get("type")) in _ROLLOUT for _, value in source.lines[:3]
     )
 
 
@@ -84,7 +84,7 @@ class _Session:
         self.orphans = 0
 
     def item(self, payload: dict[str, Json], where: str, record: dict[str, Json]) -> None:
-        kind = payload.get("type")
+        kind = as_text(self.source, payload.get("type"), f"{where}.payload.type")
         if kind in _CALLS:
             if all(call.answered for call in self.conversation.waiting):
                 self.conversation.flush()

@@ -21,7 +21,8 @@ from workers.agentlens.formats.base import (
     whole,
 )  # fmt: skip
 from workers.agentlens.formats.chat import RETURNED
-from workers.agentlens.formats.states import Seen, StateBuilder
+from workers.agentlens.formats.seen import Seen
+from workers.agentlens.formats.states import StateBuilder
 from workers.agentlens.formats.textcalls import fenced_commands
 from workers.agentlens.trajectory import Operation, Trajectory
 

@@ -20,7 +20,8 @@ from workers.agentlens.formats.base import (
     number,
     whole,
 )
-from workers.agentlens.formats.states import Seen, StateBuilder
+from workers.agentlens.formats.seen import Seen
+from workers.agentlens.formats.states import StateBuilder
 from workers.agentlens.formats.tools import add_call
 from workers.agentlens.trajectory import Lines, Operation, Trajectory
 

@@ -22,7 +22,8 @@ from workers.agentlens.formats.base import (
     seconds,
     whole,
 )
-from workers.agentlens.formats.states import Seen, StateBuilder
+from workers.agentlens.formats.seen import Seen
+from workers.agentlens.formats.states import StateBuilder
 from workers.agentlens.formats.tools import add_call
 from workers.agentlens.trajectory import Operation, Trajectory
 
@@ -181,7 +182,7 @@ class _Reader:
         self.spent = (0, 0)
 
     def action(self, event: dict[str, Json], position: str, answer: dict[str, Json]) -> None:
-        kind = event.get("action")
+        kind = as_text(self.source, event.get("action"), f"{position}.action")
         arguments = inner(event.get("args"))
         if (
             kind in _SILENT
@@ -207,10 +208,8 @@ class _Reader:
             self.builder.note(kind, _NOTES[kind], seen, str(arguments.get("url", "")))
         elif kind == "call_tool_mcp":
             add_call(self.builder, str(arguments.get("name")), arguments.get("arguments"), seen)
-        elif isinstance(kind, str):
-            self.builder.other(kind, "", seen)
         else:
-            raise refuse(self.source, f"{position}.action", f"expected the action's name, found {kind!r}")
+            self.builder.other(kind, "", seen)
 
     def _seen(
         self, event: dict[str, Json], arguments: dict[str, Json], answer: dict[str, Json], position: str

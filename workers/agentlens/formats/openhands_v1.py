@@ -22,7 +22,8 @@ from workers.agentlens.formats.base import (
     whole,
 )  # fmt: skip
 from workers.agentlens.formats.chat import UPLOADED
-from workers.agentlens.formats.states import Seen, StateBuilder
+from workers.agentlens.formats.seen import Seen
+from workers.agentlens.formats.states import StateBuilder
 from workers.agentlens.formats.tools import add_call
 from workers.agentlens.trajectory import Trajectory
 

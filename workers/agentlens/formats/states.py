@@ -3,11 +3,15 @@ anchors."""
 
 from __future__ import annotations
 
-import dataclasses
-import re
-from hashlib import blake2b
-
-from workers.agentlens.formats.outcomes import edit_outcome, exit_code_in, shell_outcome
+from workers.agentlens.formats.outcomes import exit_code_in, shell_outcome
+from workers.agentlens.formats.seen import (
+    OBSERVATION_LIMIT,
+    Seen,
+    digest,
+    edit_ending,
+    look_ending,
+    text_digest,
+)
 from workers.agentlens.formats.seen_lines import SeenLines
 from workers.agentlens.locate import changed_lines, numbered_lines, scope_of
 from workers.agentlens.paths import normalise
@@ -16,47 +20,6 @@ from workers.agentlens.shell.call import END_OF_FILE
 from workers.agentlens.shell.inline import patched_paths
 from workers.agentlens.shell_edits import edits_of, patch_edits
 from workers.agentlens.trajectory import Edit, Lines, Operation, State, StateOutcome, make_state
-
-OBSERVATION_LIMIT = 20_000
-
-# What changes from run to run, each behind a literal that a plain search finds fast.
-_VOLATILE = (
-    ("0x", re.compile(r"0x[0-9a-fA-F]+")),
-    ("\x1b[", re.compile(r"\x1b\[[0-9;]*[A-Za-z]")),
-    ("s in ", re.compile(r"s in \d+(?:\.\d+)?\s?(?:s|ms|seconds?)\b")),
-    ("ed in ", re.compile(r"ed in \d+(?:\.\d+)?s")),
-)
-
-
-@dataclasses.dataclass(slots=True, kw_only=True)
-class Seen:
-    """What came back from a call, and what is known about the turn it belongs to.
-
-    `directory` is where the call ran, in the form of the run's paths, where the log says so."""
-
-    text: str = ""
-    exit_code: int | None = None
-    is_error: bool | None = None
-    thought: str = ""
-    tokens_in: int | None = None
-    tokens_out: int | None = None
-    timestamp: float | None = None
-    directory: str | None = None
-
-
-def digest(*parts: object) -> str:
-    """A short stable digest of a call's canonical payload."""
-    return blake2b("\x00".join(map(str, parts)).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def text_digest(text: str) -> str:
-    """The digest of an observation without what changes from run to run (addresses, colours, durations)."""
-    if not text:
-        return ""
-    for sign, pattern in _VOLATILE:
-        if sign in text:
-            text = pattern.sub("", text)
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 class StateBuilder:
@@ -102,7 +65,7 @@ class StateBuilder:
         self._seen_lines.remember(path, lines[0] if lines else 1, seen.text)
         known = (span.start, span.end) if span else None
         self._add(
-            tool, Operation.VIEW, seen, digest("view", path, known), _look_ending(seen), path=path, lines=span
+            tool, Operation.VIEW, seen, digest("view", path, known), look_ending(seen), path=path, lines=span
         )
 
     def views(
@@ -130,7 +93,7 @@ class StateBuilder:
             Operation.VIEW,
             seen,
             digest("views", *paths, *scopes, lines),
-            _look_ending(seen),
+            look_ending(seen),
             path=path,
             lines=Lines(start=lines[0], end=max(lines)) if lines and lines[0] > 0 else None,
             scope=scopes[0] if len(paths) == 1 else None,
@@ -140,7 +103,7 @@ class StateBuilder:
     def listing(self, tool: str, raw_path: str, seen: Seen) -> None:
         """A listing of a folder."""
         path = self.path(raw_path)
-        self._add(tool, Operation.LIST, seen, digest("list", path), _look_ending(seen), path=path)
+        self._add(tool, Operation.LIST, seen, digest("list", path), look_ending(seen), path=path)
 
     def search(self, tool: str, pattern: str, raw_path: str, seen: Seen, *, program: str = "grep") -> None:
         """A search tool; the command it stands for carries the pattern."""
@@ -161,7 +124,7 @@ class StateBuilder:
             directory=self.directory,
         )
         key = digest("search", program, pattern, path)
-        self._add(tool, Operation.SEARCH, seen, key, _look_ending(seen), path=path or None, command=command)
+        self._add(tool, Operation.SEARCH, seen, key, look_ending(seen), path=path or None, command=command)
 
     def create(self, tool: str, raw_path: str, content: str, seen: Seen) -> None:
         """A file written as a whole."""
@@ -169,7 +132,7 @@ class StateBuilder:
         count = content.count("\n") + (not content.endswith("\n"))
         edit = Edit(old="", new=content)
         key = digest("create", path, content)
-        ending = _edit_ending(seen)
+        ending = edit_ending(seen)
         if ending != "error":
             self._seen_lines.replace(path, content)
         self._add(
@@ -186,7 +149,7 @@ class StateBuilder:
     def replace(self, tool: str, raw_path: str, pairs: list[tuple[str, str]], seen: Seen) -> None:
         """Texts replaced in one file; several pairs are one call."""
         path = self.path(raw_path)
-        ending = _edit_ending(seen)
+        ending = edit_ending(seen)
         edits, scope = [], None
         for old, new in pairs:
             anchor, found_scope = (
@@ -202,7 +165,7 @@ class StateBuilder:
     def replace_lines(self, tool: str, raw_path: str, lines: Lines, new: str, seen: Seen) -> None:
         """A range of lines replaced; the old text is what the run has seen of it."""
         path = self.path(raw_path)
-        ending = _edit_ending(seen)
+        ending = edit_ending(seen)
         shown = self._seen_lines.of(path)
         old = "\n".join(shown[number] for number in range(lines.start, lines.end + 1) if number in shown)
         scope = None
@@ -221,7 +184,7 @@ class StateBuilder:
         """Text inserted after a line (0 is the top)."""
         path = self.path(raw_path)
         anchor = Lines(start=after_line, end=after_line) if after_line is not None else None
-        ending = _edit_ending(seen)
+        ending = edit_ending(seen)
         scope = None
         if anchor is not None and ending != "error":
             shown = self._seen_lines.of(path) | numbered_lines(seen.text)
@@ -237,7 +200,7 @@ class StateBuilder:
         """The last edit of a file taken back."""
         path = self.path(raw_path)
         self._seen_lines.replace(path, "")
-        self._add(tool, Operation.UNDO, seen, digest("undo", path), _edit_ending(seen), path=path)
+        self._add(tool, Operation.UNDO, seen, digest("undo", path), edit_ending(seen), path=path)
 
     def patch(self, tool: str, text: str, seen: Seen) -> None:
         """A patch over one or several files; the command it stands for carries the paths it writes."""
@@ -257,7 +220,7 @@ class StateBuilder:
             directory=self.directory,
         )
         edits, scope = patch_edits(text)
-        ending = _edit_ending(seen)
+        ending = edit_ending(seen)
         self._add(
             tool,
             Operation.PATCH,
@@ -276,7 +239,7 @@ class StateBuilder:
         path = self.path(raw_path)
         edits, found = patch_edits(diff)
         key = digest("replace", path, diff)
-        ending = "ok" if seen.is_error is None else _edit_ending(seen)
+        ending = "ok" if seen.is_error is None else edit_ending(seen)
         self._edited(
             tool,
             Operation.REPLACE,
@@ -300,13 +263,13 @@ class StateBuilder:
         )
         self.unknown_tools[tool] = self.unknown_tools.get(tool, 0) + 1
         self._add(
-            tool, Operation.SHELL, seen, digest("tool", tool, arguments), _look_ending(seen), command=command
+            tool, Operation.SHELL, seen, digest("tool", tool, arguments), look_ending(seen), command=command
         )
 
     def note(self, tool: str, operation: Operation, seen: Seen, text: str = "") -> None:
         """A step that touches nothing: think, plan, message, finish, browse, delegate."""
         key = digest(operation) if operation is not Operation.BROWSE else digest(operation, text)
-        self._add(tool, operation, seen, key, _look_ending(seen) if seen.text else "unknown")
+        self._add(tool, operation, seen, key, look_ending(seen) if seen.text else "unknown")
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -416,18 +379,3 @@ class StateBuilder:
                 0,
             )
         )
-
-
-def _look_ending(seen: Seen) -> StateOutcome:
-    if seen.is_error is not None:
-        return "error" if seen.is_error else "ok"
-    if not seen.text:
-        return "unknown"
-    head = seen.text[:200]
-    return "error" if head.startswith(("ERROR", "Error", "<tool_use_error>", "Invalid `")) else "ok"
-
-
-def _edit_ending(seen: Seen) -> StateOutcome:
-    if seen.is_error is not None:
-        return "error" if seen.is_error else "ok"
-    return edit_outcome(seen.text)

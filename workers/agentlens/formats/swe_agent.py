@@ -18,7 +18,8 @@ from workers.agentlens.formats.base import (
     join_text,
     number,
 )
-from workers.agentlens.formats.states import Seen, StateBuilder
+from workers.agentlens.formats.seen import Seen
+from workers.agentlens.formats.states import StateBuilder
 from workers.agentlens.trajectory import Trajectory
 
 

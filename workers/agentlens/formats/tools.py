@@ -8,7 +8,8 @@ import shlex
 from collections.abc import Callable, Mapping
 
 from workers.agentlens.formats.base import Json, whole
-from workers.agentlens.formats.states import Seen, StateBuilder
+from workers.agentlens.formats.seen import Seen
+from workers.agentlens.formats.states import StateBuilder
 from workers.agentlens.trajectory import Operation
 
 _KEY_PRESS = re.compile(r"(?:[CM]-[a-z\[\]\\]|\^[A-Z]|Enter|Escape|Up|Down|Left|Right|Tab|BSpace)\s*$")
