@@ -66,12 +66,14 @@ def scope_of(before: list[str], changed: list[str]) -> str | None:
     for text in reversed(before):
         if depth == 0:
             break
-        if not text.strip():
+        stripped = text.lstrip()
+        indent = len(text) - len(stripped)
+        if not stripped or indent >= depth:
             continue
         match = _DEFINITION.match(text)
-        if match and _indent(text) < depth:
+        if match:
             names.append(match[2])
-            depth = _indent(text)
+            depth = indent
     return ".".join(reversed(names)) or None
 
 

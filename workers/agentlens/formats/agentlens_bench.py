@@ -13,6 +13,7 @@ from workers.agentlens.formats.base import (
     as_text,
     refuse,
     seconds,
+    text_at,
     whole,
 )
 from workers.agentlens.formats.seen import Seen
@@ -67,31 +68,39 @@ def read(source: Source) -> Iterator[Trajectory]:
 
 
 def _call(builder: StateBuilder, source: Source, key: str, entry: dict[str, Json], about: Json) -> None:
-    where = f"states.{key}.log_entry"
-    tool = as_text(source, entry.get("tool"), f"{where}.tool")
-    arguments = as_object(source, entry.get("args"), f"{where}.args")
-    text = as_text(source, entry.get("response_preview"), f"{where}.response_preview")
+    where = ("states", key, "log_entry")
+    tool = text_at(source, entry, "tool", *where)
+    arguments = entry.get("args")
+    if not isinstance(arguments, dict):
+        arguments = as_object(source, arguments, f"states.{key}.log_entry.args")
     turn = about if isinstance(about, dict) else {}
     seen = Seen(
-        text=text.removeprefix(_EDITED),
-        thought=as_text(source, arguments.get("thought"), f"{where}.args.thought"),
+        text=text_at(source, entry, "response_preview", *where).removeprefix(_EDITED),
+        thought=text_at(source, arguments, "thought", *where, "args"),
         tokens_in=whole(turn.get("input_tokens")),
         tokens_out=whole(turn.get("output_tokens")),
         timestamp=seconds(turn.get("timestamp")),
     )
     if tool == "run_in_terminal":
-        command = arguments.get("command")
-        if command is None:
-            builder.python(tool, as_text(source, arguments.get("code"), f"{where}.args.code"), seen)
-        elif arguments.get("is_input") is True or not command:
-            builder.keys(tool, as_text(source, command, f"{where}.args.command"), seen)
+        if "command" not in arguments:
+            builder.python(tool, text_at(source, arguments, "code", *where, "args"), seen)
+            return
+        command = text_at(source, arguments, "command", *where, "args")
+        if arguments.get("is_input") is True or not command:
+            builder.keys(tool, command, seen)
         else:
-            builder.shell(tool, as_text(source, command, f"{where}.args.command"), seen)
-        return
-    if tool == "think":
+            builder.shell(tool, command, seen)
+    elif tool == "think":
         builder.note(tool, Operation.THINK, seen)
-        return
-    raw_path = as_text(source, arguments.get("filePath"), f"{where}.args.filePath")
+    else:
+        _file(builder, source, key, tool, arguments=arguments, seen=seen)
+
+
+def _file(
+    builder: StateBuilder, source: Source, key: str, tool: str, *, arguments: dict[str, Json], seen: Seen
+) -> None:
+    where = ("states", key, "log_entry", "args")
+    raw_path = text_at(source, arguments, "filePath", *where)
     path = raw_path if raw_path.startswith(_ABSOLUTE) else raw_path.lstrip("/")
     if tool == "read_file":
         start, end = whole(arguments.get("startLine")), whole(arguments.get("endLine"))
@@ -99,15 +108,12 @@ def _call(builder: StateBuilder, source: Source, key: str, entry: dict[str, Json
     elif tool == "list_dir":
         builder.listing(tool, path, seen)
     elif tool == "create_file":
-        builder.create(tool, path, as_text(source, arguments.get("content"), f"{where}.args.content"), seen)
+        builder.create(tool, path, text_at(source, arguments, "content", *where), seen)
     elif tool == "replace_string_in_file":
-        _edit(builder, source, where, path, arguments=arguments, seen=seen)
+        _edit(builder, source, ".".join(where), path, arguments=arguments, seen=seen)
     else:
-        raise refuse(
-            source,
-            f"{where}.tool",
-            f"unknown tool {tool!r}; expected one of the six tools of AgentLens-Bench",
-        )
+        expected = "expected one of the six tools of AgentLens-Bench"
+        raise refuse(source, f"states.{key}.log_entry.tool", f"unknown tool {tool!r}; {expected}")
 
 
 def _edit(
@@ -115,8 +121,8 @@ def _edit(
 ) -> None:
     tool = "replace_string_in_file"
     operation = arguments.get("command")
-    old = as_text(source, arguments.get("oldString"), f"{where}.args.oldString")
-    new = as_text(source, arguments.get("newString"), f"{where}.args.newString")
+    old = as_text(source, arguments.get("oldString"), f"{where}.oldString")
+    new = as_text(source, arguments.get("newString"), f"{where}.newString")
     if operation == "undo_edit":
         builder.undo(tool, path, seen)
     elif operation == "insert":
@@ -126,7 +132,7 @@ def _edit(
     else:
         raise refuse(
             source,
-            f"{where}.args.command",
+            f"{where}.command",
             f"unknown edit {operation!r}; expected str_replace, insert or undo_edit",
         )
 

@@ -11,6 +11,9 @@ from typing import Any
 from workers.agentlens.trajectory import Trajectory
 from workers.errors import TrajectoryError
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_HERE = _EPOCH.replace(tzinfo=None)
+
 Json = Any
 Decode = Callable[[bytes | str], Json]
 Beside = Callable[[str], bytes | None]
@@ -110,6 +113,13 @@ def inner(value: Json) -> dict[str, Json]:
     return value if isinstance(value, dict) else {}
 
 
+def text_at(source: Source, holder: dict[str, Json], name: str, *position: str) -> str:
+    """The text that `holder` has under `name` ("" for null or nothing), or a refusal. The position is put
+    together only for the refusal, which matters where millions of values are read."""
+    value = holder.get(name)
+    return value if type(value) is str else as_text(source, value, ".".join((*position, name)))
+
+
 def whole(value: Json) -> int | None:
     """A whole number, or None for anything else (a boolean is none)."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -133,7 +143,7 @@ def seconds(value: Json) -> float | None:
             moment = datetime.fromisoformat(value)
         except ValueError:
             return None
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        return (moment - (_EPOCH_HERE if moment.tzinfo is None else _EPOCH)).total_seconds()
     return number(value)
 
 

@@ -41,17 +41,15 @@ _READ_FAILED = re.compile(
 _PASS_SIGNS = ("passed", "OK", "ok", "SUCCESS", "no issues", "All checks", "rated", "no failures")
 _FAIL_SIGNS = ("FAIL", "failed", "rror", "E   ", "not ok", "Traceback", "ERROR", "No module")
 _BREAK_SIGNS = (
-    "rror:",
+    "rror",
     "Traceback",
-    "Exception:",
+    "xception: ",
     "not found",
     "No such",
     "denied",
-    "fatal",
-    "fault",
-    "SyntaxError",
+    "fatal: ",
+    "Segmentation",
     "can't open",
-    "rror[",
 )
 _EDIT_DONE = (
     "has been edited",
@@ -136,4 +134,4 @@ def edit_outcome(text: str) -> StateOutcome:
 
 
 def _maybe(text: str, signs: tuple[str, ...]) -> bool:
-    return any(sign in text for sign in signs)
+    return any(map(text.__contains__, signs))

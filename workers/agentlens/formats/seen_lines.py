@@ -95,4 +95,4 @@ class SeenLines:
 
 
 def _above(shown: dict[int, str], start: int) -> list[str]:
-    return [text for _, text in sorted((number, text) for number, text in shown.items() if number < start)]
+    return [shown[number] for number in sorted(number for number in shown if number < start)]

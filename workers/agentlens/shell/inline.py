@@ -8,16 +8,23 @@ import re
 from workers.agentlens.paths import normalise
 
 _OPENED = re.compile(
-    r"""\bopen\(\s*(?:(?P<quote>["'])(?P<literal>[^"'\n]+)(?P=quote)|(?P<name>\w+))\s*,\s*(?:mode\s*=\s*)?["'](?:[wax]|r\+)"""
+    r"""open\(\s*(?:(?P<quote>["'])(?P<literal>[^"'\n]+)(?P=quote)|(?P<name>\w+))\s*,"""
+    r"""\s*(?:mode\s*=\s*)?["'](?:[wax]|r\+)"""
 )
 _WRITTEN = re.compile(
-    r"""(?:Path\(\s*(?P<quote>["'])(?P<literal>[^"'\n]+)(?P=quote)\s*\)|\b(?P<name>\w+))\.(?:write_text|write_bytes|unlink|touch|rename)\("""
+    r"""(?:Path\(\s*(?P<quote>["'])(?P<literal>[^"'\n]+)(?P=quote)\s*\)|\b(?P<name>\w+))"""
+    r"""\.(?:write_text|write_bytes|unlink|touch|rename)\("""
 )
 _REMOVED = re.compile(
-    r"""\b(?:os\.(?:remove|unlink|rename|replace)|shutil\.(?:move|rmtree|copy\w*))\([^)\n]*?["']([^"'\n]+)["']"""
-    r"""|\bfs\.writeFileSync\(\s*["']([^"'\n]+)["']|\bFile\.write\(\s*["']([^"'\n]+)["']"""
+    r"""(?:\bos\.(?:remove|unlink|rename|replace)\(|\bshutil\.(?:move|rmtree|copy\w*)\(|\bfs\.writeFileSync\("""
+    r"""|\bFile\.write\()(?:[^)\n]*?["'](?P<literal>[^"'\n]+)["']|(?P<name>\w+))"""
 )
-_WRITING_SIGNS = ("open(", "write", "os.", "shutil", ".unlink(", ".rename(", ".touch(")
+# What a script must hold for a pattern to be worth a try.
+_WRITING = (
+    (("open(",), _OPENED),
+    ((".write_text(", ".write_bytes(", ".unlink(", ".touch(", ".rename("), _WRITTEN),
+    (("os.re", "os.unlink(", "shutil.", "fs.writeFileSync(", "File.write("), _REMOVED),
+)
 _ASSIGNED = r"""\b{name}\s*(?::\s*\w+\s*)?=\s*(?:\w+\.)*(?:Path\(\s*)?[rfb]?["']([^"'\n]+)["']"""
 _LOOPED = r"""\bfor\s+{name}\s+in\s*[\[(]\s*["']([^"'\n]+)["']"""
 _CHECKER = re.compile(
@@ -34,16 +41,13 @@ def written_paths(script: str, directory: str, root: str) -> tuple[str, ...]:
     text says.
 
     A name is looked up where the script assigns it a text; what is computed at run time is not seen."""
-    if not any(sign in script for sign in _WRITING_SIGNS):
-        return ()
     found: dict[str, None] = {}
-    for pattern in (_OPENED, _WRITTEN):
-        for match in pattern.finditer(script):
-            path = match["literal"] or _assigned(script, match["name"])
-            if path:
-                found[normalise(path, directory, root)] = None
-    for match in _REMOVED.finditer(script):
-        found[normalise(match[1] or match[2] or match[3], directory, root)] = None
+    for signs, pattern in _WRITING:
+        if any(map(script.__contains__, signs)):
+            for match in pattern.finditer(script):
+                path = match["literal"] or _assigned(script, match["name"])
+                if path:
+                    found[normalise(path, directory, root)] = None
     return tuple(found)
 
 

@@ -6,8 +6,8 @@ One regular expression reads one token; possessive quantifiers keep it linear. W
 
 from __future__ import annotations
 
-import dataclasses
 import re
+from typing import NamedTuple
 
 _TOKEN = re.compile(
     r"""[ \t\r]*+(?:\\\r?\n[ \t\r]*+)*+(?:
@@ -41,8 +41,7 @@ _DOUBLE_ESCAPE = re.compile(r'\\([$`"\\])')
 _QUOTING = frozenset("'\"\\")
 
 
-@dataclasses.dataclass(slots=True)
-class Simple:
+class Simple(NamedTuple):
     """One simple command as typed. `joined_by` is the operator before it ("" for the first)."""
 
     joined_by: str
@@ -55,6 +54,9 @@ def unquote(word: str) -> str:
     """The word as the program would see it; variables and substitutions stay as typed."""
     if _QUOTING.isdisjoint(word):
         return word
+    inside = word[1:-1]
+    if word[0] == word[-1] != "\\" and len(word) > 1 and _QUOTING.isdisjoint(inside):
+        return inside
     pieces = []
     for single, double, escaped, plain, odd in _PIECE.findall(word):
         if plain:
