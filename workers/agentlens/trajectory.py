@@ -64,7 +64,9 @@ class Edit:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """One tool call. Paths are repository-relative; outside the repository `ext:…`, temporary `scratch:…`.
+    """One tool call. Paths are repository-relative ("" is the repository's root); outside the repository
+    `ext:…`, temporary `scratch:…`. For a shell line `path` and `lines` are those of its strongest segment.
+    A range that runs to the end of a file ends at line 1,000,000,000.
 
     `intent` and `rule` are filled by `intents.label`; readers leave them at None and 0.
     `observation` is the observation's text as the log has it, cut by the reader at 20,000 characters.
