@@ -536,7 +536,7 @@ def test_a_benchmark_run_is_read_from_raw_arguments() -> None:
     assert (view.path, view.lines and (view.lines.start, view.lines.end)) == ("pkg/a.py", (3, 9))
     assert (view.tokens_in, view.tokens_out, view.timestamp) == (10, 2, 5.0)
     # "edited successfully" was put before the tool's own words by the log's writer
-    assert (edit.outcome, edit.path) == ("error", "pkg/a.py")
+    assert (edit.outcome, edit.path, edit.observation[:6]) == ("error", "pkg/a.py", "ERROR:")
 
 
 def test_no_label_reaches_a_state() -> None:

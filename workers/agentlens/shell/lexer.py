@@ -1,7 +1,8 @@
 """Splits a shell line into simple commands: words without quotes, redirections, here-document bodies.
 
-One regular expression reads one token; possessive quantifiers keep it linear. What a shell would refuse
-(an unclosed quote) is taken as a word to the end of the line's text, so every text has exactly one reading.
+One regular expression reads one token, or a run of words without quotes; possessive quantifiers keep it
+linear. What a shell would refuse (an unclosed quote) is taken as a word to the end of the line's text, so
+every text has exactly one reading.
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ from typing import NamedTuple
 
 _TOKEN = re.compile(
     r"""[ \t\r]*+(?:\\\r?\n[ \t\r]*+)*+(?:
-      (?P<word>(?:
+      (?P<plain>(?:[ \t]*+(?:
+          [^\s'"\\;&|<>()`$\#0-9]++
+        | [0-9]++(?![<>])
+        | (?<![\s;&|()])\#
+      )++(?=[\s;&|<>()]|\Z))++)
+    | (?P<word>(?:
           [^\s'"\\;&|<>()`$\#0-9]++
         | [0-9]++(?![<>])
         | '[^']*+'
@@ -32,10 +38,10 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
-_WORD, _REDIRECT, _NEWLINE, _COMMENT, _REST = (
-    _TOKEN.groupindex[name] for name in ("word", "redirect", "newline", "comment", "rest")
+_PLAIN, _WORD, _REDIRECT, _NEWLINE, _COMMENT, _REST = (
+    _TOKEN.groupindex[name] for name in ("plain", "word", "redirect", "newline", "comment", "rest")
 )
-_WORDS = (_WORD, _REST)
+_WORDS = (_PLAIN, _WORD, _REST)
 _PIECE = re.compile(r"""'([^']*+)'|"((?:[^"\\]++|\\.)*+)"|\\(.)|([^'"\\]++)|(.)""", re.DOTALL)
 _DOUBLE_ESCAPE = re.compile(r'\\([$`"\\])')
 _QUOTING = frozenset("'\"\\")
@@ -81,14 +87,11 @@ def split(text: str) -> list[Simple]:
     while token := scan():
         kind = token.lastindex
         if kind in _WORDS:
-            word = token[kind]
-            if not _QUOTING.isdisjoint(word):
-                word = unquote(word)
+            found = token[kind].split() if kind == _PLAIN else [unquote(token[kind])]
             if redirect:
-                _redirect(current, redirect, word, waiting)
+                _redirect(current, redirect, found.pop(0), waiting)
                 redirect = ""
-            else:
-                words.append(word)
+            words += found
         elif kind == _REDIRECT:
             redirect = token[kind]
         elif kind is not None and kind != _COMMENT:

@@ -40,9 +40,13 @@ def parse(text: str, directory: str = "", root: str = "") -> Command:
         text=text,
         normal=normal,
         segments=tuple(segments),
-        strongest=max(segments, key=lambda segment: STRENGTH[segment.group]),
+        strongest=segments[0] if len(segments) == 1 else max(segments, key=_strength),
         directory=after,
     )
+
+
+def _strength(segment: Segment) -> int:
+    return STRENGTH[segment.group]
 
 
 def parse_python(code: str, directory: str = "", root: str = "") -> Command:
@@ -63,7 +67,12 @@ def _segments(text: str, directory: str, root: str, depth: int) -> tuple[list[Se
         words, fed_by_pipe = _unwrap(simple.words)
         if not words and not simple.redirects:
             continue
-        if words and depth < _DEEPEST and (inner := _inner_script(words)) is not None:
+        if (
+            words
+            and words[0].endswith("sh")
+            and depth < _DEEPEST
+            and (inner := _inner_script(words)) is not None
+        ):
             nested, nested_normal, _ = _segments(inner, directory, root, depth + 1)
             segments += nested
             normal.append(nested_normal)
@@ -94,7 +103,7 @@ def _unwrap(words: list[str]) -> tuple[list[str], bool]:
     fed_by_pipe = False
     while words:
         first = words[0]
-        if first in table.KEYWORDS_BEFORE or _ASSIGNMENT.match(first):
+        if first in table.KEYWORDS_BEFORE or ("=" in first and _ASSIGNMENT.match(first)):
             words = words[1:]
         elif first in table.KEYWORDS_ALONE or first == "for":
             return [], False
