@@ -1,0 +1,552 @@
+"""One suite over all readers: every folder of the format zoo, and what every reader promises.
+
+The zoo lies beside the repository, in `../shared/data/formats`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from workers.agentlens.formats import FORMATS, read
+from workers.agentlens.formats.refused import REFUSED
+from workers.agentlens.intents import label
+from workers.agentlens.trajectory import Trajectory
+from workers.errors import TrajectoryError
+from workers.trajectories import Skipped, load, load_all, walk
+
+ZOO = (Path(__file__).parents[2] / "../shared/data/formats").resolve()
+MINI_1 = "mini-swe-agent-1/20251118_mini-v1.15.0_gemini-3-pro-preview/django__django-15127.traj.json"
+OUTSIDE = "ext:/Users/user/Documents/24/git_sync/swe-agent-test-repo/tests/missing_colon.py"
+SOURCE = "django/contrib/messages/storage/base.py"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Expected:
+    """A run as a person reads it in the file: operation, path, outcome, label with its rule."""
+
+    file: str
+    format: str
+    run: str
+    problem: str | None = None
+    model: str | None = None
+    outcome: str = "unknown"
+    states: list[tuple[str, str | None, str, str]]
+    warnings: int = 0
+
+
+EXPECTED = [
+    Expected(
+        file="aider-chat/20240523_aider/django__django-12747.json",
+        format="aider",
+        run="django__django-12747",
+        problem="django__django-12747",
+        model="gpt-4o",
+        outcome="failed",
+        states=[
+            ("view", "django/db/models/query.py", "ok", "E6"),
+            ("replace", "django/db/models/query.py", "ok", "I2"),
+        ],
+    ),
+    Expected(
+        file="atif-v1.4/claude-code-regex-log/trajectory.json",
+        format="atif",
+        run="tbench-1765491470070-3679a2f1",
+        model="claude-sonnet-4-20250514",
+        # results stand in system steps before the step that lists the calls; mkdir of /app was refused
+        states=[
+            ("create", "regex.txt", "error", "I2"),
+            ("shell", "ext:/", "ok", "E6"),
+            ("shell", None, "error", "O7"),
+            ("shell", "scratch:/tmp/tmp.Gtrekx29jH/test.txt", "ok", "E3"),
+            ("create", "scratch:/tmp/tmp.Gtrekx29jH/regex.txt", "ok", "E3"),
+        ],
+    ),
+    Expected(
+        file="atif-v1.5/terminus_2/hello-world-context-summarization-linear-history.trajectory.json",
+        format="atif",
+        run="NORMALIZED_SESSION_ID",
+        model="openai/gpt-4o",
+        # the last four come from the continuation file; three sub-agent files are not in the zoo
+        states=[
+            ("shell", None, "unknown", "O7"),
+            ("shell", "test_dir/file1.txt", "unknown", "E3"),
+            ("shell", "test_dir/file2.txt", "unknown", "E3"),
+            ("shell", "hello.txt", "unknown", "I2"),
+            ("shell", "hello.txt", "ok", "V6"),
+            ("finish", None, "ok", "O1"),
+            ("finish", None, "ok", "O1"),
+        ],
+        warnings=3,
+    ),
+    Expected(
+        file="atif-v1.7/login-trace.trajectory.json",
+        format="atif",
+        run="login-trace-trajectory",
+        model="openagents/khala",
+        states=[
+            ("browse", None, "ok", "E6"),
+            ("browse", None, "ok", "E6"),
+            ("shell", None, "ok", "O7"),
+            ("shell", None, "ok", "O7"),
+            ("browse", None, "ok", "E6"),
+            ("finish", None, "ok", "O1"),
+        ],
+        warnings=1,
+    ),
+    Expected(
+        file="claude-code-message-kinds/tools/Read-tool_use.jsonl",
+        format="claude-code",
+        run="b25638d7-b104-4f06-a797-70ac33d069ed",
+        model="claude-sonnet-4-20250514",
+        states=[("view", "public/tokenizer.js", "unknown", "E6")],
+    ),
+    Expected(
+        file="claude-code-session/claude-code-log-0.2.7_representative_messages.jsonl",
+        format="claude-code",
+        run="test_session",
+        model="claude-3-sonnet-20240229",
+        states=[("create", "decorator_example.py", "ok", "I2"), ("shell", None, "ok", "V5")],
+    ),
+    Expected(
+        file="claude-code-stream-json/atif-make_claude-code-stream.jsonl",
+        format="claude-code",
+        run="sess-1",
+        model="claude-opus-4-5",
+        states=[("shell", None, "unknown", "O1")] * 3,
+    ),
+    Expected(
+        file="codex-exec-json/atif-make_codex-exec.jsonl",
+        format="codex-exec",
+        run="th-9",
+        states=[("shell", None, "ok", "E6")],
+    ),
+    Expected(
+        file="codex-rollout/codex-0.142-rollout.sample.jsonl",
+        format="codex-rollout",
+        run="019efa28-63ad-76a2-8e9b-8a653170604e",
+        model="gpt-5.5",
+        states=[("shell", None, "ok", "E6"), ("shell", "README.md", "ok", "E6")],
+    ),
+    Expected(
+        file=MINI_1,
+        format="mini-swe-agent",
+        run="django__django-15127",
+        problem="django__django-15127",
+        model="google/gemini-3-pro-preview",
+        states=[
+            ("shell", None, "ok", "E6"),
+            ("shell", SOURCE, "ok", "E6"),
+            ("shell", "django/contrib/messages/utils.py", "ok", "E6"),
+            ("shell", "reproduce_issue.py", "ok", "E3"),
+            ("shell", None, "error", "E5"),
+            ("shell", "reproduce_issue.py", "ok", "E3"),
+            ("shell", None, "ok", "E5"),
+            ("shell", SOURCE, "ok", "E6"),
+            ("shell", SOURCE, "unknown", "I2"),
+            ("shell", "django/contrib/messages", "ok", "V6"),
+            ("shell", SOURCE, "ok", "I2"),
+            ("shell", None, "ok", "V5"),
+            ("shell", None, "ok", "V6"),
+            ("shell", "tests/messages_tests/base.py", "ok", "E6"),
+            ("shell", None, "ok", "V4"),
+            ("shell", None, "ok", "V5"),
+            ("shell", "reproduce_issue.py", "ok", "V3"),
+            ("finish", None, "ok", "O1"),
+        ],
+    ),
+    Expected(
+        file="mini-swe-agent-messages-list/v1_github_issue.traj.json",
+        format="mini-swe-agent",
+        run="v1_github_issue",
+        states=[
+            ("shell", OUTSIDE, "error", "E6"),
+            ("shell", None, "ok", "E6"),
+            ("shell", "tests", "ok", "E6"),
+            ("shell", "tests/missing_colon.py", "ok", "E6"),
+            ("shell", "tests/missing_colon.py", "ok", "E3"),
+            ("shell", "tests/missing_colon.py", "ok", "E6"),
+            ("shell", None, "ok", "E5"),
+            ("shell", None, "error", "E5"),
+            ("shell", "tests/missing_colon.py", "ok", "E3"),
+            ("finish", None, "ok", "O1"),
+        ],
+    ),
+    Expected(
+        file="moatless-v0-steps/20240609_moatless_gpt4o/django__django-11848.json",
+        format="moatless-v0",
+        run="django__django-11848",
+        problem="django__django-11848",
+        states=[
+            ("search", None, "ok", "E6"),
+            ("view", "django/utils/http.py", "unknown", "E6"),
+            ("view", "django/utils/http.py", "ok", "E6"),
+            ("replace", "django/utils/http.py", "ok", "I2"),
+            ("finish", None, "unknown", "O1"),
+        ],
+    ),
+    Expected(
+        file="moatless-v1-transitions/20240623_moatless_claude-3.5-sonnet/django__django-13660.json",
+        format="moatless-v1",
+        run="django__django-13660",
+        problem="django__django-13660",
+        model="openrouter/anthropic/claude-3.5-sonnet",
+        states=[
+            ("search", None, "ok", "E6"),
+            ("view", "django/core/management/commands/shell.py", "unknown", "E6"),
+            ("plan", None, "unknown", "O1"),
+            ("view", "django/core/management/commands/shell.py", "ok", "E6"),
+            ("replace", "django/core/management/commands/shell.py", "ok", "I2"),
+            ("finish", None, "ok", "O1"),
+        ],
+    ),
+    Expected(
+        file="moatless-v2-nodes/20241117_moatless_claude_3_5_sonnet_20241022/django__django-14580.json",
+        format="moatless-v2",
+        run="django__django-14580",
+        problem="django__django-14580",
+        model="claude-3-5-sonnet-20241022",
+        states=[
+            ("search", None, "ok", "E6"),
+            ("search", None, "ok", "E6"),
+            ("replace", "django/db/migrations/serializer.py", "ok", "I2"),
+            ("finish", None, "ok", "O1"),
+        ],
+    ),
+    Expected(
+        file="openhands-v0-events/wrong_initial_state.json",
+        format="openhands-v0",
+        run="wrong_initial_state",
+        model="claude-3-5-sonnet-20241022",
+        states=[
+            ("list", "", "ok", "E6"),
+            ("shell", "game_2048.py", "ok", "I2"),
+            ("list", "", "ok", "V6"),
+            ("finish", None, "unknown", "O1"),
+        ],
+    ),
+    Expected(
+        file="openhands-v1-sdk-events/goal/events.jsonl",
+        format="openhands-v1",
+        run="events",
+        states=[("shell", None, "error", "O1"), ("shell", None, "error", "O1")],
+    ),
+    Expected(
+        file="others-synthetic/claude-code-transcript.jsonl",
+        format="claude-code",
+        run="11111111-2222-3333-4444-555555555555",
+        model="claude-opus-4-5",
+        # the second and third step are the sub-agent's, from its own file
+        states=[
+            ("delegate", None, "ok", "O1"),
+            ("shell", None, "unknown", "E5"),
+            ("delegate", None, "ok", "O1"),
+        ],
+    ),
+    Expected(
+        file="swe-agent-traj/v0_gpt4_pydicom__pydicom-1458.traj",
+        format="swe-agent",
+        run="v0_gpt4_pydicom__pydicom-1458",
+        problem="v0_gpt4_pydicom__pydicom-1458",
+        states=[
+            ("create", "reproduce_bug.py", "ok", "E3"),
+            ("replace", "reproduce_bug.py", "ok", "E3"),
+            ("shell", None, "error", "E5"),
+            ("search", None, "ok", "E6"),
+            ("view", "pydicom/pixel_data_handlers/numpy_handler.py", "ok", "E6"),
+            ("replace", "pydicom/pixel_data_handlers/numpy_handler.py", "error", "I2"),
+            ("replace", "pydicom/pixel_data_handlers/numpy_handler.py", "error", "I2"),
+            ("replace", "pydicom/pixel_data_handlers/numpy_handler.py", "error", "I2"),
+            ("replace", "pydicom/pixel_data_handlers/numpy_handler.py", "ok", "I2"),
+            ("shell", None, "unknown", "V5"),
+            ("shell", "reproduce_bug.py", "unknown", "V3"),
+            ("finish", None, "ok", "O1"),
+        ],
+    ),
+]
+
+
+def seen(run: Trajectory) -> list[tuple[str, str | None, str, str]]:
+    return [
+        (str(state.operation), state.path, state.outcome, f"{state.intent}{state.rule}")
+        for state in label(run.states)
+    ]
+
+
+@pytest.mark.parametrize("expected", EXPECTED, ids=lambda expected: expected.file)
+def test_a_run_reads_as_a_person_reads_it(expected: Expected) -> None:
+    (run,) = load(ZOO / expected.file)
+    assert seen(run) == expected.states
+    assert (run.format, run.trajectory_id, run.problem, run.model, run.outcome) == (
+        expected.format,
+        expected.run,
+        expected.problem,
+        expected.model,
+        expected.outcome,
+    )
+    assert len(run.warnings) == expected.warnings
+
+
+def test_a_benchmark_line_gives_its_problem_model_and_exit_codes() -> None:
+    (run,) = load(ZOO / "openhands-v0-output-jsonl/output.jsonl")
+    assert (run.trajectory_id, run.problem) == ("ponylang__ponyc-4593", "ponylang__ponyc-4593")
+    assert run.model == "openai/openrouter-llama-4-maverick"
+    assert [state.exit_code for state in run.states[:3]] == [0, 2, 0]
+    # tokens are the growth of what the run had spent: 11331 - 5549 and 144 - 88
+    assert [(state.tokens_in, state.tokens_out) for state in run.states[:2]] == [(5549, 88), (5782, 56)]
+    assert seen(run)[29] == ("insert", "packages/cli/command_parser.pony", "ok", "I2")
+
+
+def test_a_chat_export_gives_one_run_an_episode() -> None:
+    first, second = load(ZOO / "harbor-traces/openhands/hello-world.traces.json")
+    assert (first.trajectory_id, second.trajectory_id) == (
+        "hello-world__NORMALIZED#episode-0",
+        "hello-world__NORMALIZED#episode-1",
+    )
+    assert seen(second) == [("create", "hello.txt", "ok", "I2"), ("finish", None, "unknown", "O1")]
+
+
+def test_a_conversation_folder_is_one_run() -> None:
+    (run,) = load(ZOO / "openhands-v1-sdk-events/conv-3fdb3160")
+    assert (run.trajectory_id, run.model) == ("3fdb3160-98bb-48e1-aa02-9ce56805792a", "gpt-4o-mini")
+    assert seen(run) == [("finish", None, "ok", "O1")] * 3
+
+
+def test_parquet_rows_are_runs_with_their_labels() -> None:
+    first, second = load(ZOO / "hf-dataset-rows-synthetic/swe_gym_openhands.parquet")
+    assert (first.problem, first.outcome, second.outcome) == ("synth__repo-1", "failed", "passed")
+    assert seen(first) == [
+        ("view", "ext:/workspace/x", "ok", "E6"),
+        ("shell", None, "ok", "E6"),
+        ("shell", None, "unknown", "O1"),
+        ("view", "ext:/workspace/y", "ok", "E6"),
+        ("shell", None, "unknown", "O1"),
+        ("finish", None, "unknown", "O1"),
+    ]
+    assert first.states[0].observation == "listing"
+
+
+def test_messages_kept_as_json_text_are_read_like_others() -> None:
+    runs = list(load(ZOO / "hf-dataset-rows-synthetic/swe_smith.parquet"))
+    assert [(run.trajectory_id, run.outcome) for run in runs[:2]] == [
+        ("synth__repo-a.0000000.pr_1.aaaa1111", "passed"),
+        ("synth__repo-b.0000000.pr_2.bbbb2222", "failed"),
+    ]
+    assert seen(runs[0]) == [
+        ("view", "a.py", "ok", "E6"),
+        ("shell", None, "ok", "E6"),
+        ("finish", None, "unknown", "O1"),
+    ]
+
+
+def test_the_edit_of_a_line_range_knows_its_lines() -> None:
+    (run,) = load(ZOO / "swe-agent-traj/v0_gpt4_pydicom__pydicom-1458.traj")
+    lines = run.states[8].lines
+    assert lines is not None
+    assert (lines.start, lines.end) == (287, 296)
+
+
+@pytest.mark.parametrize(
+    ("file", "sentence"),
+    [
+        ("codex-tui-session-log/oss-story.codex_events.jsonl", "use the session's rollout file"),
+        ("others-synthetic/copilot-cli.jsonl", "convert the session to ATIF"),
+        ("others-synthetic/cursor-agent-transcript/transcript.jsonl", "convert the session to ATIF"),
+        ("others-synthetic/inspect-sample-bundle.json", "export the sample's messages"),
+        ("hf-dataset-rows-synthetic/trail.parquet", "export the messages"),
+        (
+            "claude-code-session/claude-code-log-0.2.7_edge_cases.jsonl",
+            "line 13: expected an object, found a text",
+        ),
+    ],
+)
+def test_what_cannot_be_scored_is_refused_with_a_sentence(file: str, sentence: str) -> None:
+    with pytest.raises(TrajectoryError, match=sentence) as refusal:
+        list(load(ZOO / file))
+    assert Path(file).name in str(refusal.value)
+
+
+def test_every_folder_of_the_zoo_is_read() -> None:
+    read_folders: set[str] = set()
+    for item in load_all(ZOO):
+        if not isinstance(item, Skipped):
+            read_folders.add(item.path.partition("/")[0])
+    folders = {folder.name for folder in ZOO.iterdir() if folder.is_dir()} - {
+        "LICENSES",
+        "codex-tui-session-log",
+    }
+    assert read_folders == folders
+
+
+def files() -> Iterator[Path]:
+    for path in walk(ZOO):
+        if path.is_file() and path.suffix != ".parquet" and path.stat().st_size < 120_000:
+            yield path
+
+
+def runs_of(path: Path, data: bytes, **more: Any) -> list[Trajectory] | str:
+    try:
+        return list(read(path.name, data, **more))
+    except TrajectoryError as error:
+        return str(error)
+
+
+KEYS = (
+    "steps", "messages", "trajectory", "tool_calls", "content", "action", "arguments", "observation", "args",
+    "payload", "message", "nodes", "transitions", "function", "input", "info", "history",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", list(files()), ids=lambda path: path.relative_to(ZOO).as_posix())
+class TestEveryFile:
+    """What holds for every file of the zoo, whoever reads it."""
+
+    def test_reading_again_or_by_name_or_with_another_parser_gives_the_same(self, path: Path) -> None:
+        data = path.read_bytes()
+        runs = runs_of(path, data)
+        assert runs_of(path, data) == runs
+        assert runs_of(path, data, decode=orjson.loads) == runs
+        if not isinstance(runs, str):
+            assert runs_of(path, data, format_name=runs[0].format) == runs
+
+    def test_states_are_well_formed(self, path: Path) -> None:
+        runs = runs_of(path, path.read_bytes())
+        for run in [] if isinstance(runs, str) else runs:
+            assert [state.index for state in run.states] == list(range(len(run.states)))
+            assert all(state.content_digest and state.tool and state.intent is None for state in run.states)
+            assert all(len(state.observation) <= 20_000 for state in run.states)
+            assert all(
+                state.lines is None or 0 < state.lines.start <= state.lines.end for state in run.states
+            )
+            labelled = label(run.states)
+            assert all(state.intent is not None and 1 <= state.rule <= 7 for state in labelled)
+
+    def test_a_file_cut_anywhere_is_an_answer_or_a_sentence(self, path: Path) -> None:
+        data = path.read_bytes()
+        for part in range(1, 8):
+            answer = runs_of(path, data[: len(data) * part // 8])
+            assert not isinstance(answer, str) or path.name in answer
+
+    def test_a_file_whose_values_are_swapped_is_an_answer_or_a_sentence(self, path: Path) -> None:
+        text = path.read_bytes()
+        for old, new in ((b'"', b"[1]"), (b": {", b": [{"), (b"[", b"{"), (b': "', b': 7, "x": "')):
+            runs_of(path, text.replace(old, new, 3))
+        for wrong in (b"null", b"7", b'"x"', b"[]", b"{}"):
+            for name in KEYS:
+                key = f'"{name}": '.encode()
+                runs_of(path, text.replace(key, key + wrong + b', "was": ', 2))
+
+
+def test_every_reader_names_itself_and_its_blind_spots() -> None:
+    names = [reader.name for reader in FORMATS]
+    assert len(set(names)) == len(names)
+    assert all(
+        reader.blind_signals for reader in FORMATS if reader not in REFUSED and reader.name != "openhands-v0"
+    )
+
+
+def test_an_unknown_format_name_lists_the_known_ones() -> None:
+    with pytest.raises(TrajectoryError, match="expected one of agentlens-bench, atif"):
+        list(read("x.json", b"{}", "no-such-format"))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "sentence"),
+    [
+        ("x.json", b"", "x.json: the file is empty"),
+        ("x.json", b"{", "x.json: not JSON"),
+        ("x.json", b"[1, 2]", "x.json: no known trajectory format"),
+        ("x.jsonl", b'{"a": 1}\n{', "x.jsonl: line 2: not JSON"),
+        ("x.json", b"[" * 100_000, "x.json: the JSON is nested too deeply"),
+        (
+            "x.json",
+            b'{"schema_version": "ATIF-v1.5", "steps": 3}',
+            r"x.json: steps: expected a list, found a number",
+        ),
+        (
+            "x.json",
+            b'{"schema_version": "ATIF-v1.5", '
+            b'"steps": [{"source": "agent", "tool_calls": [{"arguments": {}}]}]}',
+            r"x.json: steps\[0\].tool_calls\[0\].function_name: expected the tool's name",
+        ),
+        (
+            "x.json",
+            b'{"initial_state": "s", "metadata": {}, "states": {"s1": {"log_entry": '
+            b'{"tool": "run_in_terminal", "args": {"command": 3}}}}}',
+            r"x.json: states.s1.log_entry.args.command: expected a text, found a number",
+        ),
+        ("x.json", b'[{"role": "judge", "content": ""}]', r"x.json: file\[0\].role: expected system, user"),
+    ],
+)
+def test_a_refusal_names_file_position_and_field(name: str, data: bytes, sentence: str) -> None:
+    with pytest.raises(TrajectoryError, match=sentence):
+        list(read(name, data))
+
+
+BENCH = {
+    "initial_state": "state_0",
+    "states": {
+        "state_0": {"log_entry": None},
+        "state_1": {
+            "intent_stage": "exploration",
+            "log_entry": {
+                "tool": "read_file",
+                "args": {"filePath": "/pkg/a.py", "startLine": 3, "endLine": 9, "thought": "look"},
+                "response_preview": "Here's the result of running `cat -n` on /testbed/pkg/a.py:\n     3\tx",
+            },
+            "metadata": {"input_tokens": 10, "output_tokens": 2, "timestamp": "1970-01-01T00:00:05"},
+        },
+        "state_2": {
+            "log_entry": {
+                "tool": "replace_string_in_file",
+                "args": {
+                    "filePath": "/pkg/a.py",
+                    "command": "str_replace",
+                    "oldString": "x",
+                    "newString": "y",
+                },
+                "response_preview": "The file was edited successfully. ERROR:\nNo replacement was performed",
+            },
+            "metadata": {},
+        },
+    },
+    "metadata": {
+        "task_name": "p-1",
+        "model_name": "m",
+        "pass_fail_status": "passed",
+        "source_path": "x-pass-1",
+    },
+}
+
+
+def test_a_benchmark_run_is_read_from_raw_arguments() -> None:
+    (run,) = read("dir/p-1-logs-m-pass-9_pta.json", json.dumps(BENCH).encode())
+    assert (run.trajectory_id, run.problem, run.model, run.outcome) == (
+        "p-1-logs-m-pass-9",
+        "p-1",
+        "m",
+        "passed",
+    )
+    view, edit = run.states
+    assert (view.path, view.lines and (view.lines.start, view.lines.end)) == ("pkg/a.py", (3, 9))
+    assert (view.tokens_in, view.tokens_out, view.timestamp) == (10, 2, 5.0)
+    # "edited successfully" was put before the tool's own words by the log's writer
+    assert (edit.outcome, edit.path, edit.observation[:6]) == ("error", "pkg/a.py", "ERROR:")
+
+
+def test_no_label_reaches_a_state() -> None:
+    flipped = json.loads(
+        json.dumps(BENCH).replace("exploration", "verification").replace("x-pass-1", "x-fail-1")
+    )
+    flipped["metadata"]["pass_fail_status"] = "failed"
+    (one,) = read("pass/a-pass-1_pta.json", json.dumps(BENCH).encode())
+    (two,) = read("fail/b-fail-1_pta.json", json.dumps(flipped).encode())
+    assert (one.outcome, two.outcome) == ("passed", "failed")
+    assert one.states == two.states
+    assert "pass" not in repr(one.states)
+    assert "fail" not in repr(two.states)

@@ -1,0 +1,124 @@
+"""What edits changed and where they stood."""
+
+from __future__ import annotations
+
+import pytest
+
+from workers.agentlens.formats.seen import Seen
+from workers.agentlens.formats.states import StateBuilder
+from workers.agentlens.locate import anchor_of, changed_lines, found_in, numbered_lines, scope_of
+from workers.agentlens.shell import parse
+from workers.agentlens.shell_edits import edits_of, patch_edits
+from workers.agentlens.trajectory import Edit, Lines
+
+SNIPPET = """The file /testbed/a.py has been edited. Here's the result of running `cat -n` on a snippet:
+    10\tclass A:
+    11\t    def f(self):
+    12\t        x = 1
+    13\t        y = 2
+    14\t        z = 4
+"""
+
+
+def test_a_listing_gives_its_lines_by_number() -> None:
+    assert numbered_lines("x\n  3\tabc\n  4\t\n") == {3: "abc", 4: ""}
+    assert numbered_lines("   280→      const a\n") == {280: "     const a"}
+
+
+def test_an_edit_stands_where_its_new_text_is_shown() -> None:
+    # the new text begins at line 13 of the snippet and took two lines before
+    assert anchor_of("        y = 0\n        q = 0", "        y = 2", numbered_lines(SNIPPET)) == Lines(
+        start=13, end=14
+    )
+
+
+def test_an_edit_whose_text_was_cut_off_stands_four_lines_below_the_snippet() -> None:
+    assert anchor_of("gone", "", numbered_lines(SNIPPET)) == Lines(start=14, end=14)
+
+
+def test_a_text_is_found_only_as_a_whole() -> None:
+    shown = {5: "a", 6: "b", 7: "c"}
+    assert found_in("b\nc\n", shown) == Lines(start=6, end=7)
+    assert found_in("b\nx", shown) is None
+
+
+def test_indentation_says_what_encloses_a_change() -> None:
+    before = ["class A:", "    def f(self):", "        pass", "    def g(self):", "        if x:"]
+    assert scope_of(before, ["            return 1"]) == "A.g"
+    assert scope_of(before, ["    def h(self):"]) == "A.h"
+    assert scope_of([], ["x = 1"]) is None
+    assert scope_of(["func (r *T) Run() {"], ["\tgo()"]) == "Run"
+
+
+def test_common_lines_are_no_change() -> None:
+    assert changed_lines("a\nb\nc", "a\nB\nc") == (1, ["b"], ["B"])
+
+
+def test_a_replacement_knows_lines_and_scope_from_what_the_tool_showed() -> None:
+    builder = StateBuilder()
+    builder.replace("edit", "/testbed/a.py", [("        y = 0", "        y = 2")], Seen(text=SNIPPET))
+    (state,) = builder.states
+    assert (state.path, state.lines, state.scope, state.outcome) == (
+        "a.py",
+        Lines(start=13, end=13),
+        "A.f",
+        "ok",
+    )
+
+
+def test_a_replacement_knows_lines_and_scope_from_what_was_seen_before() -> None:
+    builder = StateBuilder()
+    builder.view("view", "a.py", Seen(text="class A:\n    def f(self):\n        return 0\n"))
+    builder.replace("edit", "a.py", [("        return 0", "        return 1")], Seen(is_error=False))
+    assert (builder.states[1].lines, builder.states[1].scope) == (Lines(start=3, end=3), "A.f")
+
+
+def test_lines_below_an_edit_are_forgotten() -> None:
+    builder = StateBuilder()
+    builder.view("view", "a.py", Seen(text="a\nb\nc\n"))
+    builder.replace("edit", "a.py", [("b", "b1\nb2")], Seen(is_error=False))
+    builder.replace("edit", "a.py", [("c", "d")], Seen(is_error=False))
+    assert builder.states[2].lines is None
+
+
+def test_a_failed_edit_stands_nowhere() -> None:
+    builder = StateBuilder()
+    builder.view("view", "a.py", Seen(text="a\nb\n"))
+    builder.replace("edit", "a.py", [("b", "c")], Seen(text="ERROR:\nNo replacement was performed"))
+    assert (builder.states[1].outcome, builder.states[1].lines) == ("error", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sed -i 's/a b/c/' f.py", (Edit(old="a b", new="c"),)),
+        ("sed -i '12,14s|a|b|g' f.py", (Edit(old="a", new="b", anchor=Lines(start=12, end=14)),)),
+        ("sed -i '3i\\    new' f.py", (Edit(old="", new="new", anchor=Lines(start=3, end=3)),)),
+        ("sed -i '/import re/a import os' f.py", (Edit(old="", new="import os"),)),
+        ("cat > f.py <<'E'\nx\nE", (Edit(old="", new="x\n"),)),
+        ("echo hi > f.py", (Edit(old="", new="hi"),)),
+        (
+            "python - <<'E'\np='f.py'\nold = 'a\\nb'\n"
+            "s=open(p).read().replace(old, 'c')\nopen(p,'w').write(s)\nE",
+            (Edit(old="a\nb", new="c"),),
+        ),
+        ("rm f.py", ()),
+    ],
+)
+def test_a_shell_line_shows_its_edits(text: str, expected: tuple[Edit, ...]) -> None:
+    assert edits_of(parse(text).strongest) == expected
+
+
+def test_a_unified_diff_is_its_hunks() -> None:
+    diff = "--- a/f.py\n+++ b/f.py\n@@ -10,4 +10,4 @@ def f():\n     a\n-    b\n+    c\n     d\n"
+    assert patch_edits(diff) == ((Edit(old="    b", new="    c", anchor=Lines(start=11, end=11)),), "f")
+
+
+def test_a_patch_of_an_insertion_is_anchored_where_it_stands() -> None:
+    ((edit,), _) = patch_edits("@@ -3,2 +3,3 @@\n x\n+y\n z\n")
+    assert edit == Edit(old="", new="y", anchor=Lines(start=4, end=4))
+
+
+def test_an_agents_patch_without_numbers_has_edits_without_anchors() -> None:
+    text = "*** Begin Patch\n*** Update File: f.py\n@@ def f():\n-    a\n+    b\n*** End Patch"
+    assert patch_edits(text) == ((Edit(old="    a", new="    b"),), "f")

@@ -1,0 +1,69 @@
+"""Paths as every run writes them alike, and what they are for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workers.agentlens.paths import kind_of, normalise
+
+
+@pytest.mark.parametrize(
+    ("path", "directory", "root", "expected"),
+    [
+        ("/testbed/a/b.py", "", "", "a/b.py"),
+        ("/workspace/django__django__3.0/a.py", "", "", "a.py"),
+        ("/work/repo/a.py", "", "/work/repo", "a.py"),
+        ("/work/repository/a.py", "", "/work/repo", "ext:/work/repository/a.py"),
+        ("/tmp/x.py", "", "", "scratch:/tmp/x.py"),
+        ("/testbed/a/../b.py", "", "", "b.py"),
+        ("./a.py", "", "", "a.py"),
+        (".", "", "", ""),
+        ("../x.py", "lib", "", "x.py"),
+        ("../x.py", "", "", "ext:../x.py"),
+        ("x.py", "ext:/opt", "", "ext:/opt/x.py"),
+        ("../testbed/x.py", "ext:/opt", "", "x.py"),
+        ("C:\\repo\\a.py", "", "C:/repo", "a.py"),
+        ("Lib/A.py", "", "", "Lib/A.py"),
+    ],
+)
+def test_a_path_is_written_relative_to_the_repository(
+    path: str, directory: str, root: str, expected: str
+) -> None:
+    assert normalise(path, directory, root) == expected
+
+
+@given(st.text(alphabet="ab./", min_size=1, max_size=20))
+def test_normalising_twice_changes_nothing(path: str) -> None:
+    once = normalise(path)
+    assert once.startswith(("ext:", "scratch:")) or normalise(once or ".") == once
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("django/test/client.py", "source"),
+        ("django/db/models/query.py", "source"),
+        ("sklearn/utils/testing.py", "source"),
+        ("setup.py", "source"),
+        ("CHANGES.rst", "source"),
+        ("debug_toolbar/panels.py", "source"),
+        ("tests/queries/tests.py", "test"),
+        ("sympy/core/tests/test_expr.py", "test"),
+        ("src/test/java/FooTest.java", "test"),
+        ("pkg/thing_test.go", "test"),
+        ("web/button.spec.ts", "test"),
+        ("conftest.py", "test"),
+        ("reproduce_issue.py", "scratch"),
+        ("apply_fix.py", "scratch"),
+        ("mwe.py", "scratch"),
+        ("repro/conf.py", "scratch"),
+        ("src/a.py.bak", "scratch"),
+        ("scratch:/tmp/a.py", "scratch"),
+        ("ext:/opt/a.py", "scratch"),
+        ("FIX_SUMMARY.md", "note"),
+    ],
+)
+def test_a_path_says_what_writing_to_it_means(path: str, kind: str) -> None:
+    assert kind_of(path) == kind

@@ -1,0 +1,90 @@
+"""Logs that are recognised and refused: each with the sentence that says why and what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from workers.agentlens.formats.base import Format, Json, Source, inner, refuse
+from workers.agentlens.trajectory import Trajectory
+
+
+def _first(source: Source) -> dict[str, Json]:
+    if source.lines:
+        return inner(source.lines[0][1])
+    document = source.document
+    return inner(document[0]) if isinstance(document, list) and document else inner(document)
+
+
+def _is_codex_tui(source: Source) -> bool:
+    first = _first(source)
+    return "dir" in first and "kind" in first and "ts" in first
+
+
+def _is_copilot(source: Source) -> bool:
+    first = _first(source)
+    return (
+        str(first.get("type", "")).startswith(("session.", "assistant.", "user.", "tool."))
+        and "data" in first
+    )
+
+
+def _is_cursor(source: Source) -> bool:
+    first = _first(source)
+    if str(first.get("source_format", "")).startswith("cursor"):
+        return True
+    return "role" in first and "message" in first and "type" not in first
+
+
+def _is_inspect(source: Source) -> bool:
+    first = _first(source)
+    metadata = inner(first.get("metadata"))
+    return (
+        "eval_log_url" in metadata or ("eval" in first and "samples" in first) or "eval_sample_id" in metadata
+    )
+
+
+def _is_spans(source: Source) -> bool:
+    first = _first(source)
+    return (
+        ("spans" in first and "trace_id" in first)
+        or "resourceSpans" in first
+        or "span_id" in first
+        or ("trace" in first and "labels" in first and isinstance(first["trace"], str))
+    )
+
+
+def _refusal(name: str, recognises: Callable[[Source], bool], sentence: str) -> Format:
+    def read(source: Source) -> Iterator[Trajectory]:
+        raise refuse(source, "file", sentence)
+
+    return Format(name=name, sniff=recognises, read=read)
+
+
+REFUSED = (
+    _refusal(
+        "codex-tui",
+        _is_codex_tui,
+        "a recording of Codex's screen holds fragments of calls; use the session's rollout file instead",
+    ),
+    _refusal(
+        "copilot",
+        _is_copilot,
+        "a Copilot CLI event log does not keep what edits changed; convert the session to ATIF instead",
+    ),
+    _refusal(
+        "cursor",
+        _is_cursor,
+        "a Cursor transcript keeps calls without their results; convert the session to ATIF instead",
+    ),
+    _refusal(
+        "inspect",
+        _is_inspect,
+        "an Inspect log holds evaluations of any kind; export the sample's messages as chat rows instead",
+    ),
+    _refusal(
+        "spans",
+        _is_spans,
+        "OpenTelemetry spans do not say which calls belong to the agent; export the messages as "
+        "chat rows instead",
+    ),
+)

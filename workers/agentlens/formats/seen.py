@@ -1,0 +1,67 @@
+"""What came back from a call, and the digests by which calls and answers are compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from hashlib import blake2b
+
+from workers.agentlens.formats.outcomes import edit_outcome
+from workers.agentlens.trajectory import StateOutcome
+
+OBSERVATION_LIMIT = 20_000
+
+# What changes from run to run, each behind a literal that a plain search finds fast.
+_VOLATILE = (
+    ("\x1b", re.compile(r"\x1b\[[0-9;]*[A-Za-z]")),
+    ("0x", re.compile(r"0x[0-9a-fA-F]+")),
+    (" in ", re.compile(r"(?:ed|s) in \d+(?:\.\d+)?\s?(?:s|ms|seconds?)\b")),
+)
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Seen:
+    """What came back from a call, and what is known about the turn it belongs to.
+
+    `directory` is where the call ran, in the form of the run's paths, where the log says so."""
+
+    text: str = ""
+    exit_code: int | None = None
+    is_error: bool | None = None
+    thought: str = ""
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    timestamp: float | None = None
+    directory: str | None = None
+
+
+def digest(*parts: object) -> str:
+    """A short stable digest of a call's canonical payload."""
+    return blake2b("\x00".join(map(str, parts)).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def text_digest(text: str) -> str:
+    """The digest of an observation without what changes from run to run (addresses, colours, durations)."""
+    if not text:
+        return ""
+    for sign, pattern in _VOLATILE:
+        if sign in text:
+            text = pattern.sub("", text)
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def look_ending(seen: Seen) -> StateOutcome:
+    """How a look ended: the tool's flag, else how its answer begins."""
+    if seen.is_error is not None:
+        return "error" if seen.is_error else "ok"
+    if not seen.text:
+        return "unknown"
+    head = seen.text[:200]
+    return "error" if head.startswith(("ERROR", "Error", "<tool_use_error>", "Invalid `")) else "ok"
+
+
+def edit_ending(seen: Seen) -> StateOutcome:
+    """How an edit ended: the tool's flag, else what it said."""
+    if seen.is_error is not None:
+        return "error" if seen.is_error else "ok"
+    return edit_outcome(seen.text)
