@@ -22,6 +22,7 @@ OUTCOME_STYLE = {
     "cancelled": "dim",
 }
 SEVERITY_STYLE = {"low": "dim", "medium": "yellow", "high": "red", "critical": "bold red"}
+_RANK = {"low": 1, "medium": 2, "high": 3, "critical": 4}
 STATE_STYLE = {"upheld": "red", "fixed": "green", "dismissed": "dim", "advisory": "yellow"}
 
 
@@ -143,15 +144,18 @@ class RunView:
             return ""
         if self.verdict["reasons"]:
             return "; ".join(f"{item['code']} ({item['cause']})" for item in self.verdict["reasons"])
-        judged = self.verdict["claims"]
+        judged = sorted(self.verdict["claims"], key=lambda item: -_RANK[item["claim"]["severity"]])
         standing = [item for item in judged if item["stands"]]
-        if standing:
+        if self.outcome == "rejected":
             return f"{standing[0]['claim']['text']} ({standing[0]['why']})"
+        untested = [item for item in judged if item["state"] == "advisory" and item["is_agreed"]]
         fixed = sum(item["state"] == "fixed" for item in judged)
-        advisory = sum(item["state"] == "advisory" for item in judged)
-        parts = [_count(fixed, "agreed claim") + " fixed"] if fixed else []
-        parts += [_count(advisory, "claim") + " only advisory"] if advisory else []
-        return ", ".join(parts) or "no claim"
+        short = sum(item["state"] in {"advisory", "dismissed"} and not item["is_agreed"] for item in judged)
+        parts = [f"{_count(fixed, 'claim')} fixed"] if fixed else []
+        parts += [f"low: {item['claim']['text']}" for item in standing]
+        parts += [f"agreed but untested, {i['claim']['severity']}: {i['claim']['text']}" for i in untested]
+        parts += [f"{_count(short, 'claim')} short of the quorum"] if short else []
+        return "; ".join(parts) or "no claim"
 
     def stage_word(self) -> str:
         """Where the run is now."""

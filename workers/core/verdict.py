@@ -65,6 +65,9 @@ class Reason:
 class JudgedClaim:
     claim: Claim
     state: ClaimState
+    #: It reached the team's quorum and threshold.
+    is_agreed: bool
+    #: It is true of the signed code, as far as this verdict knows.
     stands: bool
     why: str
     ruling: RulingWord | None = None
@@ -181,10 +184,13 @@ def judge(claim: Claim, ruling: Ruling | None, changes: Sequence[Span], policy: 
     """Whether the claim stands on the signed code. The lead's word alone moves nothing: a fix counts only
     where it points at lines that changed, and a dismissal never lifts a claim that reached the quorum."""
 
+    is_agreed = reaches_quorum(claim, policy)
+
     def judged(state: ClaimState, *, stands: bool, why: str) -> JudgedClaim:
         return JudgedClaim(
             claim=claim,
             state=state,
+            is_agreed=is_agreed,
             stands=stands,
             why=why,
             ruling=ruling.ruling if ruling else None,
@@ -195,7 +201,7 @@ def judge(claim: Claim, ruling: Ruling | None, changes: Sequence[Span], policy: 
         return judged(
             ClaimState.FIXED, stands=False, why="the lead changed the lines it points at; not tested"
         )
-    if not reaches_quorum(claim, policy):
+    if not is_agreed:
         dismissed = ruling is not None and ruling.ruling == "dismissed"
         state = ClaimState.DISMISSED if dismissed else ClaimState.ADVISORY
         return judged(state, stands=False, why=_short_of_quorum(claim, policy))
