@@ -7,6 +7,7 @@ import re
 import warnings
 
 from workers.agentlens.locate import scope_of
+from workers.agentlens.paths import kind_of
 from workers.agentlens.shell import Segment
 from workers.agentlens.trajectory import Edit, Lines
 
@@ -28,7 +29,9 @@ def edits_of(segment: Segment) -> tuple[Edit, ...]:
     if segment.program in ("git apply", "patch", "apply_patch", "git am"):
         return patch_edits(body)[0]
     if segment.program == "python -c":
-        return _script_edits(body)
+        # Taking a script apart costs more than reading the rest of the run; only product files are worth it.
+        product = any(kind_of(path) in ("source", "test") for path in segment.writes)
+        return _script_edits(body) if product else ()
     if segment.program.endswith(" -c"):
         return ()
     return (Edit(old="", new=body),)

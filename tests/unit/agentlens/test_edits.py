@@ -98,7 +98,7 @@ def test_a_failed_edit_stands_nowhere() -> None:
         ("cat > f.py <<'E'\nx\nE", (Edit(old="", new="x\n"),)),
         ("echo hi > f.py", (Edit(old="", new="hi"),)),
         (
-            "python - <<'E'\np='f.py'\nold = 'a\\nb'\n"
+            "python - <<'E'\np='pkg/f.py'\nold = 'a\\nb'\n"
             "s=open(p).read().replace(old, 'c')\nopen(p,'w').write(s)\nE",
             (Edit(old="a\nb", new="c"),),
         ),

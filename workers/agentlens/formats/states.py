@@ -375,7 +375,5 @@ class StateBuilder:
                 seen.tokens_in,
                 seen.tokens_out,
                 seen.timestamp,
-                None,
-                0,
             )
         )
