@@ -119,6 +119,9 @@ def _statements(text: str) -> Iterator[_Unit]:
     """Python's statements, those that are only a string left out. Raises: TokenError, SyntaxError."""
     tokens: list[tokenize.TokenInfo] = []
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.ERRORTOKEN:
+            # No Python; and one long line of such tokens would take the tokenizer minutes.
+            raise tokenize.TokenError(f"line {token.start[0]}")
         if token.type not in _LAYOUT and token.type != tokenize.NEWLINE:
             tokens.append(token)
         elif token.type == tokenize.NEWLINE:
