@@ -21,6 +21,8 @@ from workers.errors import ManifestError, UnknownTeamError
 
 #: A team file is a page or two; more is a mistake.
 MAX_TEAM_BYTES = 256 * 1024
+#: Values in a team file, aliases unfolded: the largest honest team has some hundreds.
+MAX_NODES = 20_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,7 @@ def load_team(name: str, extra: Sequence[Path] = ()) -> TeamFile:
             return read_team(path)
         known.append(declared or path.stem)
     close = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    hint = f"; did you mean {close[0]!r}?" if close else "."
     raise UnknownTeamError(
         f"there is no team {name[:80]!r}{hint} Known teams: {', '.join(sorted(set(known)))}"
     )
@@ -74,16 +76,7 @@ def load_teams(extra: Sequence[Path] = ()) -> list[TeamFile]:
 
 def read_team(path: Path) -> TeamFile:
     """One team file. Raises: ManifestError with file, line, field and what is allowed."""
-    text = _text(path)
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else 1
-        raise ManifestError(f"{path}:{line}: not valid YAML: {getattr(error, 'problem', error)}") from None
-    except RecursionError:
-        raise ManifestError(f"{path}:1: the YAML nests too deeply") from None
+    value, node = _parse(path)
     if not isinstance(value, dict) or node is None:
         raise ManifestError(f"{path}:1: a team is a mapping with name, coder, reviewers, consensus and lead")
     try:
@@ -92,13 +85,69 @@ def read_team(path: Path) -> TeamFile:
         raise ManifestError(_describe(path, node, error)) from None
 
 
+def _parse(path: Path) -> tuple[Any, yaml.Node | None]:
+    """The file's value and the node it came from. Raises: ManifestError."""
+    loader = None
+    try:
+        loader = yaml.SafeLoader(_text(path))
+        node = loader.get_single_node()
+        if node is None:
+            return None, None
+        _check_nodes(path, node)
+        return loader.construct_document(node), node
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        why = ", ".join(part for part in (error.context, error.problem) if part)
+        raise ManifestError(f"{path}:{mark.line + 1 if mark else 1}: not valid YAML: {why}") from None
+    except yaml.reader.ReaderError as error:
+        why = f"{error.reason} (character {error.position})"
+        raise ManifestError(f"{path}:1: not valid YAML: {why}") from None
+    except RecursionError:
+        raise ManifestError(f"{path}:1: the YAML nests too deeply") from None
+    except ValueError as error:  # a date or number that is none, such as 2026-13-45
+        line = loader.line + 1 if loader and loader.line else 1
+        raise ManifestError(f"{path}:{line}: not valid YAML: {str(error).splitlines()[0]}") from None
+    finally:
+        if loader is not None:
+            loader.dispose()
+
+
+def _check_nodes(path: Path, root: yaml.Node) -> None:
+    """Refuse a key that stands twice, and aliases that unfold to more than any team is.
+
+    YAML keeps the last of two keys silently, so that half of a file would not count. Raises: ManifestError.
+    """
+    waiting, seen = [root], 0
+    while waiting:
+        node = waiting.pop()
+        seen += 1
+        if seen > MAX_NODES:
+            raise ManifestError(f"{path}:1: its aliases unfold to more than {MAX_NODES} values")
+        if isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+        elif isinstance(node, yaml.MappingNode):
+            lines: dict[str, int] = {}
+            for key, item in node.value:
+                waiting += (key, item)
+                name = key.value if isinstance(key, yaml.ScalarNode) else ""
+                line = key.start_mark.line + 1
+                if name and name in lines:
+                    raise ManifestError(
+                        f"{path}:{line}: {name[:60]}: stands twice, first on line {lines[name]}; keep one"
+                    )
+                lines[name] = line
+
+
 def _text(path: Path) -> str:
     try:
-        body = path.read_bytes()
+        if not path.is_file():
+            raise ManifestError(f"{path}: is not a file")
+        with path.open("rb") as file:
+            body = file.read(MAX_TEAM_BYTES + 1)
     except OSError as error:
         raise ManifestError(f"{path}: cannot be read: {error.strerror}") from None
     if len(body) > MAX_TEAM_BYTES:
-        raise ManifestError(f"{path}: {len(body)} bytes; a team file has at most {MAX_TEAM_BYTES}")
+        raise ManifestError(f"{path}: is too large; a team file has at most {MAX_TEAM_BYTES:,} bytes")
     try:
         return body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -108,8 +157,8 @@ def _text(path: Path) -> str:
 def _declared_name(path: Path) -> str | None:
     """The name a file declares, None if it is not even YAML: listing must survive one bad file."""
     try:
-        value = yaml.safe_load(_text(path))
-    except (ManifestError, yaml.YAMLError, RecursionError):
+        value, _ = _parse(path)
+    except ManifestError:
         return None
     name = value.get("name") if isinstance(value, dict) else None
     return name if isinstance(name, str) else None
@@ -118,7 +167,7 @@ def _declared_name(path: Path) -> str | None:
 def _describe(path: Path, node: yaml.Node, error: ValidationError) -> str:
     """One sentence for the first fault, with the line it stands on and, for a wrong field, the allowed ones."""
     first = error.errors(include_url=False)[0]
-    place = [part for part in first["loc"] if part != "[key]"]
+    place = [part for part in first["loc"] or first.get("ctx", {}).get("place", ()) if part != "[key]"]
     field = ".".join(str(part) for part in place) or "the file"
     line = _line_of(node, place)
     if first["type"] == "extra_forbidden":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from workers.core.artefact import Span, files_problem
 from workers.core.consensus import Proposal
@@ -38,6 +38,11 @@ def _cwe(value: object) -> object:
 
 def _confidence(value: object) -> object:
     return value if isinstance(value, (int, float)) and 0 <= value <= 1 else None
+
+
+def _printable(part: str) -> str:
+    """A key of the reply, fit for a sentence that is stored and sent back: short and without controls."""
+    return repr(part)[1:-1] if len(part) <= 80 else repr(part[:80])[1:-1] + "…"
 
 
 Text = Annotated[str, BeforeValidator(_text)]
@@ -70,7 +75,7 @@ class _Evidence(Answer):
 
 
 class _Finding(Answer):
-    claim: str = Field(min_length=1, max_length=4000)
+    claim: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000)]
     category: Text = "correctness"
     cwe: Annotated[int | None, BeforeValidator(_cwe)] = None
     severity: SeverityWord
@@ -122,7 +127,7 @@ def parse(model: type[_Answer], value: Mapping[str, Any]) -> _Answer:
         answer = model.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the object"
+        place = ".".join(_printable(str(part)) for part in first["loc"]) or "the object"
         raise MalformedReplyError(f"{place}: {first['msg']}") from None
     for files in (getattr(answer, "files", None), getattr(answer, "tests", None)):
         problem = files_problem(files) if files else None

@@ -1,16 +1,21 @@
-"""The code under judgement: a handful of text files, and which of their lines a rewrite changed."""
+"""The code under judgement: a handful of text files, and what may be one."""
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
+import unicodedata
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 
 #: More than this is not a reply but an accident; the whole artefact travels in every prompt.
 MAX_FILES = 64
 MAX_ARTEFACT_CHARACTERS = 1_000_000
+
+#: Control, format (writing direction), surrogate, line and paragraph separators.
+_UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+#: Characters that some file system refuses or that would break out of the prompts' `path="…"`.
+_RESERVED = frozenset('"<>|?*:')
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 #: Code under judgement, by relative path. Plain data, so that it goes to JSON as it is.
 Files = Mapping[str, str]
@@ -33,9 +38,11 @@ def path_problem(path: str) -> str | None:
     """Why `path` may not name a file of an artefact, or None. Only plain relative paths may."""
     if not path or len(path) > 255:
         return "is empty or longer than 255 characters"
-    if any(ord(character) < 32 or ord(character) == 127 for character in path):
+    if any(unicodedata.category(character) in _UNPRINTABLE for character in path):
         return "holds control characters"
-    if "\\" in path or path.startswith(("/", "~")) or re.match(r"^[A-Za-z]:", path):
+    if _RESERVED & set(path):
+        return f"holds one of {' '.join(sorted(_RESERVED))}"
+    if "\\" in path or path.startswith(("/", "~")) or re.match(r"[A-Za-z]:", path):
         return "is not a relative path with forward slashes"
     if any(part in {"", ".", ".."} for part in path.split("/")):
         return "has an empty, '.' or '..' part"
@@ -47,15 +54,23 @@ def files_problem(files: Files) -> str | None:
     if len(files) > MAX_FILES:
         return f"{len(files)} files; at most {MAX_FILES} are allowed"
     for path, text in files.items():
-        problem = path_problem(path)
+        problem = path_problem(path) or _folder_clash(path, files)
         if problem:
             return f"file path {path[:80]!r} {problem}"
         if "\x00" in text:
             return f"file {path!r} holds NUL bytes; only text can be judged"
+        if _SURROGATE.search(text):
+            return f"file {path!r} holds half of a surrogate pair; only text can be judged"
     total = sum(len(text) for text in files.values())
     if total > MAX_ARTEFACT_CHARACTERS:
         return f"{total} characters in all; at most {MAX_ARTEFACT_CHARACTERS} are allowed"
     return None
+
+
+def _folder_clash(path: str, files: Files) -> str | None:
+    parts = path.split("/")
+    above = next((place for at in range(1, len(parts)) if (place := "/".join(parts[:at])) in files), None)
+    return f"lies in {above[:80]!r}, which is a file itself" if above else None
 
 
 def fold(text: str) -> str:
@@ -68,34 +83,3 @@ def numbered(text: str) -> str:
     lines = text.splitlines()
     width = len(str(len(lines)))
     return "\n".join(f"{number:>{width}} | {line}" for number, line in enumerate(lines, start=1))
-
-
-def changed_spans(before: Files, after: Files) -> tuple[Span, ...]:
-    """Line ranges of `after` whose meaning differs from `before`.
-
-    Blank lines, white space and lines that are only a comment do not count as change. A deletion is a
-    change of the two lines around the gap. Files that vanished have no lines to point at.
-    """
-    spans: list[Span] = []
-    for path in sorted(after):
-        old, new = _lines(before.get(path, ""), path), _lines(after[path], path)
-        matcher = difflib.SequenceMatcher(
-            a=[text for _, text in old], b=[text for _, text in new], autojunk=False
-        )
-        last = max(1, len(after[path].splitlines()))
-        for tag, _, _, start, end in matcher.get_opcodes():
-            if tag == "equal":
-                continue
-            if start < end:
-                spans.append(Span(path=path, start=new[start][0], end=new[end - 1][0]))
-            else:
-                before_gap = new[start - 1][0] if start else 1
-                after_gap = new[start][0] if start < len(new) else last
-                spans.append(Span(path=path, start=before_gap, end=after_gap))
-    return tuple(spans)
-
-
-def _lines(text: str, path: str) -> list[tuple[int, str]]:
-    marks = ("//",) if PurePosixPath(path).suffix in {".js", ".ts", ".go", ".c", ".java", ".rs"} else ("#",)
-    folded = ((number, fold(line)) for number, line in enumerate(text.splitlines(), start=1))
-    return [(number, line) for number, line in folded if line and not line.startswith(marks)]

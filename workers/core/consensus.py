@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from workers.core.artefact import Files, Span
-from workers.core.finding import Finding, Review, Severity, unsupported_reason
+from workers.core.finding import Evidenced, Finding, Review, Severity, unsupported_reason
 from workers.core.similarity import same_claim, similarity
 
 #: The weight of a reviewer that has not yet earned another (PANEL §2.3).
@@ -76,7 +76,8 @@ def agreement(flagged_by: Iterable[str], valid_reviewers: int) -> float:
 def effective_weights(reviews: Sequence[Review], weights: Mapping[str, float]) -> dict[str, float]:
     """Each reviewer's weight after its family's single unit is shared among the family's valid reviewers.
 
-    Two clones of one model therefore say together what one would have said alone (Sybil resistance).
+    Reviewers of one family that all say the same say together what one of them would have said alone, so no
+    number of clones lifts a claim above what its family says when it is of one mind (Sybil resistance).
     """
     members: dict[str, int] = {}
     for review in reviews:
@@ -108,8 +109,9 @@ def tally(
     used = {review.reviewer: (weights or {}).get(review.reviewer, NEW_REVIEWER_WEIGHT) for review in reviews}
     supported: list[Finding] = []
     unsupported: list[Unsupported] = []
+    artefact = Evidenced(files)
     for finding in (finding for review in reviews for finding in review.findings):
-        reason = unsupported_reason(finding, files)
+        reason = unsupported_reason(finding, artefact)
         if reason is None:
             supported.append(finding)
         else:
@@ -159,7 +161,8 @@ def cluster(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
 def joint_severity(findings: Sequence[Finding]) -> Severity:
     """The worst severity that more than half of the flaggers reach; a flagger counts with its worst remark.
 
-    One head alone can thus neither inflate a shared claim nor talk it down.
+    One head alone can thus not inflate a shared claim, nor one of three talk it down; where the flaggers are
+    evenly split, the milder word counts, because only that far do more than half of them go.
     """
     worst: dict[str, Severity] = {}
     for finding in findings:

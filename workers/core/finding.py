@@ -67,21 +67,30 @@ class Abstention:
     detail: str
 
 
-def unsupported_reason(finding: Finding, files: Files) -> str | None:
+class Evidenced:
+    """An artefact that findings are checked against; each file is counted and folded once, not per quote."""
+
+    def __init__(self, files: Files) -> None:
+        self.line_counts = {path: len(text.splitlines()) for path, text in files.items()}
+        self.folded = {path: fold(text) for path, text in files.items()}
+
+
+def unsupported_reason(finding: Finding, artefact: Evidenced) -> str | None:
     """Why the artefact does not bear the finding out, or None if it does (PANEL §2.1).
 
-    A finding must name a file of the artefact, lines inside it, and quote only what stands there.
+    A finding must name a file of the artefact, lines inside it, and quote only what stands there. One that
+    quotes nothing is held to its place alone.
     """
-    text = files.get(finding.span.path)
-    if text is None:
+    count = artefact.line_counts.get(finding.span.path)
+    if count is None:
         return f"there is no file {finding.span.path!r}"
-    count = len(text.splitlines())
     if not 1 <= finding.span.start <= finding.span.end <= count:
         return f"lines {finding.span.start}-{finding.span.end} are outside the file's {count}"
     for item in finding.evidence:
-        quoted = files.get(item.path)
-        if quoted is None:
+        text = artefact.folded.get(item.path)
+        if text is None:
             return f"evidence names {item.path!r}, which does not exist"
-        if not fold(item.quote) or fold(item.quote) not in fold(quoted):
+        quote = fold(item.quote)
+        if not quote or quote not in text:
             return f"the quote is not found in {item.path!r}"
     return None

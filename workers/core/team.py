@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from workers.core.model_family import model_family
 from workers.core.run import Stage
@@ -80,23 +81,26 @@ class Team(Strict):
         """A reviewer never shares the coder's model, and a panel has at least two families (PANEL §6)."""
         coder = self.coder.models[0]
         for name, seat in self.reviewers.items():
-            if seat.models[0] == coder:
-                raise ValueError(
-                    f"reviewer {name!r} has the coder's model {coder}; give it another first choice"
+            if bare_model(seat.models[0]) == bare_model(coder):
+                raise _rule(
+                    ("reviewers", name, "models"),
+                    f"reviewer {name!r} has the coder's model {coder}; give it another first choice",
                 )
         families = {family_of(seat.models[0]) for seat in self.reviewers.values()}
         if len(families) < 2:
-            raise ValueError(
-                f"all reviewers are of the model family {families.pop()!r}; a panel needs at least two families"
+            raise _rule(
+                ("reviewers",),
+                f"all reviewers are of the model family {families.pop()!r}; a panel needs at least two families",
             )
         if self.policy.quorum.heads > len(self.reviewers):
-            raise ValueError(
-                f"policy.quorum.heads is {self.policy.quorum.heads} but there are {len(self.reviewers)} reviewers"
+            raise _rule(
+                ("policy", "quorum", "heads"),
+                f"is {self.policy.quorum.heads} but there are {len(self.reviewers)} reviewers",
             )
         if self.policy.quorum.families > len(families):
-            raise ValueError(
-                f"policy.quorum.families is {self.policy.quorum.families} "
-                f"but the reviewers are of {len(families)} families"
+            raise _rule(
+                ("policy", "quorum", "families"),
+                f"is {self.policy.quorum.families} but the reviewers are of {len(families)} families",
             )
         return self
 
@@ -128,6 +132,16 @@ class SeatAt:
     stage: Stage
     name: str
     seat: Seat
+
+
+def _rule(place: tuple[str, ...], message: str) -> PydanticCustomError:
+    """A rule between fields that is broken; `place` is the field where it can be mended."""
+    return PydanticCustomError("team_rule", "{message}", {"message": message, "place": place})
+
+
+def bare_model(link: str) -> str:
+    """The model of a link without those who serve it: `openrouter/openai/gpt-5` and `openai/gpt-5` are one."""
+    return link.rpartition("/")[2].lower()
 
 
 def family_of(link: str) -> str:

@@ -10,16 +10,19 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Literal
 
-from workers.core.artefact import Files, Span, changed_spans
+from workers.core.artefact import Files, Span
+from workers.core.code_change import changed_spans
 from workers.core.consensus import Claim, Tally
 from workers.core.finding import Abstention, Review, Severity
-from workers.core.run import Outcome
-from workers.core.team import Policy
+from workers.core.run import Outcome, Stage
+from workers.core.team import Policy, bare_model
 
 #: From this severity on a claim that stands rejects the code.
 REJECTING_SEVERITY = Severity.MEDIUM
 #: From this severity on a claim needs a reproduction; without a gate it is at most advisory (PANEL §4).
 GATED_SEVERITY = Severity.HIGH
+
+_STAGE_ORDER = [stage.value for stage in Stage]
 
 RulingWord = Literal["fixed", "upheld", "dismissed"]
 
@@ -45,7 +48,7 @@ class Ruling:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StageFailure:
-    """A stage that ended without a result: `cause` is a closed word, `detail` a sentence."""
+    """A stage (`Stage` value) that ended without a result: `cause` is a closed word, `detail` a sentence."""
 
     stage: str
     cause: str
@@ -128,9 +131,8 @@ def decide(case: Case) -> Verdict:
     signed = case.signed if case.signed is not None else case.candidate
     changes = changed_spans(case.candidate, signed)
     rulings: Mapping[str, Ruling] = {ruling.claim_id: ruling for ruling in case.rulings}
-    judged = tuple(
-        judge(claim, rulings.get(claim.claim_id), changes, case.policy) for claim in case.tally.claims
-    )
+    policy = _within_reach(case)
+    judged = tuple(judge(claim, rulings.get(claim.claim_id), changes, policy) for claim in case.tally.claims)
     rejecting = any(item.stands and item.claim.severity >= REJECTING_SEVERITY for item in judged)
     outcome = Outcome.DEGRADED if reasons else Outcome.REJECTED if rejecting else Outcome.ACCEPTED
     return Verdict(
@@ -152,13 +154,30 @@ def decide(case: Case) -> Verdict:
     )
 
 
+def _within_reach(case: Case) -> Policy:
+    """The policy with no more families asked for than answered.
+
+    Otherwise a panel of one family, all that the keys at hand allow (PANEL §6), could uphold nothing and
+    accept whatever it is shown; its verdict says `reduced_diversity` instead.
+    """
+    families = {review.family for review in case.reviews}
+    if not families or len(families) >= case.policy.quorum.families:
+        return case.policy
+    quorum = case.policy.quorum.model_copy(update={"families": len(families)})
+    return case.policy.model_copy(update={"quorum": quorum})
+
+
 def degradations(case: Case) -> tuple[Reason, ...]:
     """The typed reasons why this run is degraded, in stage order; empty if it is not."""
+    failures = sorted(case.failures, key=lambda failure: (_STAGE_ORDER.index(failure.stage), failure.cause))
     reasons = [
         Reason(code=f"{failure.stage}_missing", cause=failure.cause, detail=failure.detail)
-        for failure in case.failures
+        for failure in failures
     ]
-    coder_is_there = not any(failure.stage == "coder" for failure in case.failures)
+    missing = {failure.stage for failure in failures}
+    coder_is_there = Stage.CODER not in missing
+    if coder_is_there and case.signed is None and Stage.LEAD not in missing:
+        reasons.append(Reason(code="lead_missing", cause="unsigned", detail="no lead signed the code"))
     if coder_is_there and len(case.reviews) < case.policy.quorum.heads:
         reasons.append(
             Reason(
@@ -238,8 +257,10 @@ def _short_of_quorum(claim: Claim, policy: Policy) -> str:
 def _notes(case: Case, judged: Sequence[JudgedClaim]) -> tuple[str, ...]:
     notes = []
     families = {review.family for review in case.reviews}
-    shares_model = any(review.model == case.coder_model for review in case.reviews)
-    if case.reviews and (shares_model or len(families) < 2):
+    coder = bare_model(case.coder_model) if case.coder_model else None
+    shares_model = any(bare_model(review.model) == coder for review in case.reviews)
+    too_few = len(families) < max(2, case.policy.quorum.families)
+    if case.reviews and (shares_model or too_few):
         notes.append("reduced_diversity")
     if any(item.state is ClaimState.FIXED for item in judged):
         notes.append("fix_unverified")

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.simulator.rehearsal import ask, example_specs, material, review_of
 from workers.core.answers import ReviewAnswer, to_review
 from workers.core.artefact import numbered
-from workers.core.finding import unsupported_reason
+from workers.core.finding import Evidenced, unsupported_reason
 from workers.providers.simulator.catalogue import load_catalogue
 from workers.providers.simulator.problem import MODELS, Variant
 from workers.providers.simulator.roles import PLACEHOLDER_PATH, answer
@@ -212,4 +212,4 @@ def test_every_reviewer_says_that_a_placeholder_fulfils_nothing(model: str) -> N
 
     review = to_review(answer, reviewer="rigor", model=model, family="f")
     assert [finding.severity.word for finding in review.findings] == ["medium"]
-    assert unsupported_reason(review.findings[0], files) is None
+    assert unsupported_reason(review.findings[0], Evidenced(files)) is None

@@ -1,0 +1,151 @@
+"""What a consensus model proposes can merge and reword; it can add nobody and lose nothing (PANEL §2.2)."""
+
+from __future__ import annotations
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.factories import FILES, make_finding, make_review
+from tests.unit.core.test_clustering import panels
+from workers.core.artefact import Span
+from workers.core.consensus import MERGE_SLACK_LINES, Proposal, tally
+from workers.core.finding import Review
+
+PANEL = [
+    make_review("edges", make_finding("an empty list crashes", reviewer="edges", line=3), family="sim-alder"),
+    make_review(
+        "rigor", make_finding("the result has the wrong sign", reviewer="rigor", line=4), family="sim-birch"
+    ),
+    make_review("spec", family="sim-cedar"),
+]
+
+PROPOSALS = st.lists(
+    st.builds(
+        Proposal,
+        claim_ids=st.lists(
+            st.sampled_from(["C1", "C2", "C3", "C4", "C9", "", "c1", "C1 ", "💥", "C" * 500]), max_size=6
+        ).map(tuple),
+        text=st.sampled_from(["", " ", "better words", "\x00"]),
+        flagged_by=st.none()
+        | st.lists(
+            st.sampled_from(["rigor", "edges", "spec", "ghost", "Rigor", "", "craft"]), max_size=6
+        ).map(tuple),
+    ),
+    max_size=8,
+)
+
+
+def test_a_merge_joins_findings_and_flaggers() -> None:
+    counted = tally(PANEL, FILES, proposals=[Proposal(claim_ids=("C2", "C1"), text=" one defect ")])
+    (claim,) = counted.claims
+    assert claim.text == "one defect"
+    assert claim.flagged_by == ("edges", "rigor")
+    assert claim.agreement == 0.667  # 2 of 3 valid reviews
+    assert claim.finding_ids == ("edges/1/1", "rigor/1/1")
+    assert claim.span == Span(path="a.py", start=3, end=4)
+
+
+def test_a_ghost_a_double_and_a_reviewer_without_a_finding_do_not_count() -> None:
+    named = ("edges", "edges", "ghost", "spec", "EDGES")
+    counted = tally(PANEL, FILES, proposals=[Proposal(claim_ids=("C1",), flagged_by=named)])
+    claim = counted.claims[0]
+    assert claim.flagged_by == ("edges",)
+    assert claim.families == ("sim-alder",)
+    assert claim.agreement == 0.333
+
+
+def test_a_reviewer_whose_finding_was_unsupported_cannot_be_named_into_the_claim() -> None:
+    invented = make_finding("an empty list crashes", reviewer="spec", line=99)
+    panel = [*PANEL[:2], make_review("spec", invented, family="sim-cedar")]
+    counted = tally(panel, FILES, proposals=[Proposal(claim_ids=("C1",), flagged_by=("edges", "spec"))])
+    assert counted.claims[0].flagged_by == ("edges",)
+
+
+def test_no_names_leave_code_s_own_count() -> None:
+    counted = tally(PANEL, FILES, proposals=[Proposal(claim_ids=("C1", "C2"), flagged_by=None)])
+    assert counted.claims[0].flagged_by == ("edges", "rigor")
+
+
+def test_names_can_only_take_away() -> None:
+    counted = tally(PANEL, FILES, proposals=[Proposal(claim_ids=("C1", "C2"), flagged_by=("rigor",))])
+    assert counted.claims[0].flagged_by == ("rigor",)
+    assert counted.claims[0].finding_ids == ("edges/1/1", "rigor/1/1"), "the finding itself stays"
+
+
+def test_claims_far_apart_or_in_other_files_are_not_merged() -> None:
+    files = {"a.py": FILES["a.py"] * 3, "b.py": FILES["a.py"]}
+    apart = 1 + MERGE_SLACK_LINES + 1
+    panel = [
+        make_review(
+            "edges",
+            make_finding("alpha", reviewer="edges", line=1, number=1),
+            make_finding("bravo", reviewer="edges", number=2, span=Span(path="a.py", start=apart, end=apart)),
+            make_finding("charlie", reviewer="edges", number=3, span=Span(path="b.py", start=1, end=1)),
+        )
+    ]
+    merged = tally(panel, files, proposals=[Proposal(claim_ids=("C1", "C2", "C3"))])
+    assert [claim.text for claim in merged.claims] == ["alpha", "bravo", "charlie"]
+
+
+def test_a_merge_cannot_walk_through_the_file_in_small_steps() -> None:
+    """1, 11 and 21 are ten lines apart each; the ends are not near each other, so the third stays out."""
+    files = {"a.py": FILES["a.py"] * 3}
+    panel = [
+        make_review(
+            "edges",
+            *(
+                make_finding(
+                    word, reviewer="edges", number=number, span=Span(path="a.py", start=line, end=line)
+                )
+                for number, (word, line) in enumerate([("alpha", 1), ("bravo", 11), ("charlie", 21)])
+            ),
+        )
+    ]
+    merged = tally(panel, files, proposals=[Proposal(claim_ids=("C1", "C2", "C3"))])
+    assert [(claim.span.start, claim.span.end) for claim in merged.claims] == [(1, 11), (21, 21)]
+
+
+def test_a_claim_is_used_once_and_the_first_proposal_has_it() -> None:
+    counted = tally(
+        PANEL,
+        FILES,
+        proposals=[
+            Proposal(claim_ids=("C1", "C1", "C1"), text="first"),
+            Proposal(claim_ids=("C1", "C2"), text="second"),
+            Proposal(claim_ids=("C2", "C1"), text="third"),
+        ],
+    )
+    assert [(claim.claim_id, claim.text) for claim in counted.claims] == [("C1", "first"), ("C2", "second")]
+
+
+def test_a_thousand_hostile_proposals_change_nothing_and_cost_little() -> None:
+    hostile = [
+        Proposal(claim_ids=(f"X{number}",) * 100, flagged_by=("ghost",) * 100) for number in range(1000)
+    ]
+    started = time.process_time()
+    counted = tally(PANEL, FILES, proposals=hostile)
+    assert time.process_time() - started < 2
+    assert counted == tally(PANEL, FILES)
+
+
+@given(panels(), PROPOSALS)
+def test_nothing_a_proposal_says_adds_a_head_or_loses_a_finding(
+    reviews: list[Review], proposals: list[Proposal]
+) -> None:
+    alone, counted = tally(reviews, FILES), tally(reviews, FILES, proposals=proposals)
+    author = {finding.finding_id: review.reviewer for review in reviews for finding in review.findings}
+    assert sorted(i for claim in counted.claims for i in claim.finding_ids) == sorted(
+        i for claim in alone.claims for i in claim.finding_ids
+    )
+    home = {finding_id: claim.finding_ids for claim in alone.claims for finding_id in claim.finding_ids}
+    for claim in counted.claims:
+        supporters = {author[finding_id] for finding_id in claim.finding_ids}
+        assert set(claim.flagged_by) <= supporters
+        assert len(set(claim.flagged_by)) == len(claim.flagged_by)
+        assert claim.agreement <= round(len(supporters) / len(reviews), 3)
+        assert 0 <= claim.weighted_agreement <= 1
+        assert all(set(home[i]) <= set(claim.finding_ids) for i in claim.finding_ids), "code's claim is split"
+        assert claim.text.strip()
+    assert counted.unsupported == alone.unsupported
