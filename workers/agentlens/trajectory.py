@@ -134,7 +134,7 @@ class Trajectory:
 ) = (getattr(State, field.name).__set__ for field in dataclasses.fields(State))
 
 
-def make_state(  # noqa: PLR0917 - keywords cost as much as the rest of the call
+def make_state(
     index: int,
     tool: str,
     operation: Operation,

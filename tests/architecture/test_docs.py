@@ -1,0 +1,79 @@
+"""Pages that describe the code are held against it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from workers.core.run import TRANSITIONS, Finish, Open, RunState, Seated, SeatState, Stage, next_step
+from workers.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_settings_page_lists_every_setting_with_its_meaning() -> None:
+    page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+
+    rows = dict(re.findall(r"^\| `CONSENSUS_(\w+)` \| .* \| (.+) \|$", page, re.MULTILINE))
+
+    assert rows == {name.upper(): field.description for name, field in Settings.model_fields.items()}
+
+
+def test_the_states_page_draws_the_transitions_of_a_run() -> None:
+    page = (ROOT / "docs/states.md").read_text(encoding="utf-8")
+    section = page.split("## Run")[1].split("## Seat")[0]
+
+    rows = re.findall(r"^\| (\w+) \| ([\w, ]*) ?\|$", section, re.MULTILINE)
+
+    drawn = {
+        name: {part for part in targets.split(", ") if part.strip()}
+        for name, targets in rows
+        if name != "from"
+    }
+    assert {name: {part.strip() for part in targets} for name, targets in drawn.items()} == {
+        state.value: {target.value for target in TRANSITIONS[state]} for state in RunState
+    }
+
+
+def test_the_states_page_says_what_comes_next() -> None:
+    page = (ROOT / "docs/states.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| ([\w(), ]+) \| (open \w+|finish) \|$", page.split("## What comes next")[1], re.MULTILINE
+    )
+
+    def word(stages: list[tuple[Stage, SeatState]]) -> str:
+        step = next_step([Seated(stage=stage, seat="s", state=state) for stage, state in stages])
+        assert isinstance(step, Open | Finish)
+        return f"open {step.stage}" if isinstance(step, Open) else "finish"
+
+    done = [(stage, SeatState.DONE) for stage in Stage]
+    assert dict(rows) == {
+        "(none)": word([]),
+        "coder, done": word(done[:1]),
+        "coder, failed": word([(Stage.CODER, SeatState.FAILED)]),
+        "panel": word(done[:2]),
+        "consensus": word(done[:3]),
+        "lead": word(done),
+    }
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in pages
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8"))
+        if not (page.parent / target).exists()
+    ]
+
+    assert broken == []
+
+
+def test_the_readme_names_the_commands_that_exist() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+    named = set(re.findall(r"^make (\w+)", text, re.MULTILINE))
+
+    assert named == {"run", "up", "test"}
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in named)
