@@ -1,0 +1,286 @@
+"""One run against its problem's donors: from a labelled trajectory to an assessment, as a column of steps.
+
+    prepare ─ forest ─ confidences ─ measure ─ weigh ─ walk ─ charge ─ mechanism
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+from workers.agentlens import disorder, divergence, waste
+from workers.agentlens.forest import DonorPool, Forest
+from workers.agentlens.measure import Floats, Signals, measure, process_signals, weigh
+from workers.agentlens.mechanisms import Mechanism, mechanism
+from workers.agentlens.profiles import PAPER, PROFILES, TUNED, UNREFERENCED
+from workers.agentlens.reference import Donor
+from workers.agentlens.score import Tier, composite, tier
+from workers.agentlens.settings import DEFAULT_SETTINGS, SCORING_VERSION, ScoringSettings
+from workers.agentlens.trace import Trace, trace
+from workers.agentlens.trajectory import RunOutcome, Trajectory
+from workers.agentlens.waste import Finding, Waste
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Run:
+    """A labelled trajectory, prepared once and then used as candidate and, if it passed, as donor."""
+
+    trajectory: Trajectory
+    trace: Trace
+    findings: tuple[Finding, ...]
+
+    @property
+    def donor(self) -> Donor:
+        """This run as a donor."""
+        return Donor(
+            donor_id=self.trajectory.trajectory_id,
+            trace=self.trace,
+            model=self.trajectory.model or "",
+            findings=self.findings,
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileScore:
+    """One profile's view of a run. signals: its signals, struct, cov and edit on 0 to 100, coh and temp on
+    0 to 1, averaged over the draws. spread: standard deviation of the score over the draws."""
+
+    score: float
+    tier: Tier | None
+    signals: Mapping[str, float]
+    spread: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceUsed:
+    """Against what a run was scored. donors: ids of draw 0, in tree order. donors_drawn: of all draws."""
+
+    donors: tuple[str, ...]
+    donors_drawn: int
+    draws: int
+    nodes: int
+    match_threshold: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """Everything the scorer says about one run (AGENTLENS §9)."""
+
+    trajectory_id: str
+    path: str
+    problem: str | None
+    model: str | None
+    outcome: RunOutcome
+    steps: int
+    profile: str
+    scores: Mapping[str, ProfileScore]
+    mechanism: Mechanism | None
+    divergence: divergence.Divergence | None
+    matched: tuple[tuple[int, int], ...]
+    waste: Waste
+    disorder: tuple[disorder.Disorder, ...]
+    labels: tuple[tuple[str, int], ...]
+    evidence: Mapping[str, object]
+    reference: ReferenceUsed | None
+    tokens: int | None
+    cost_usd: float | None
+    warnings: tuple[str, ...]
+    scoring_version: str = SCORING_VERSION
+
+    @property
+    def score(self) -> float:
+        """The score of the profile that drives the tier."""
+        return self.scores[self.profile].score
+
+    @property
+    def tier(self) -> Tier | None:
+        """The tier under the driving profile."""
+        return self.scores[self.profile].tier
+
+
+def prepare(trajectory: Trajectory) -> Run:
+    """Make a labelled trajectory ready for scoring. Raises ValueError if it is not labelled."""
+    prepared = trace(trajectory)
+    return Run(trajectory=trajectory, trace=prepared, findings=waste.scan(prepared))
+
+
+def pool(runs: Iterable[Run], settings: ScoringSettings = DEFAULT_SETTINGS) -> DonorPool:
+    """The donors among the runs of one problem: those that passed. The outcome of a run decides whether
+    *others* may be compared with it and never enters its own score."""
+    return DonorPool([run.donor for run in runs if run.trajectory.outcome == "passed"], settings)
+
+
+def assess_problem(
+    runs: Sequence[Run], settings: ScoringSettings = DEFAULT_SETTINGS
+) -> list[Assessment]:
+    """Assess the runs of one problem against each other, in the order given."""
+    donors = pool(runs, settings)
+    return [assess(run, donors) for run in runs]
+
+
+def assess(run: Run, donors: DonorPool) -> Assessment:
+    """Assess one run against the pool of its problem, leaving itself out of every reference."""
+    forest = donors.forest(run.trace)
+    if forest is None:
+        return _without_reference(run, donors)
+    settings = donors.settings
+    confidences = forest.confidences(donors.encode(run.trace), settings)
+    signals = measure(
+        run.trace, forest, confidences, blind_retries=waste.blind_retries(run.findings)
+    )
+    matches = forest.matches(confidences)
+    tree = forest.trees[0]
+    way = divergence.walk(run.trace, tree, matches, settings)
+    matched = frozenset(index for index, match in zip(run.trace.acting, matches, strict=True) if match)
+    wasted = waste.charge(
+        run.trace,
+        run.findings,
+        donors=[donor.findings for donor in tree.donors],
+        matched=matched,
+    )
+    scores = _scores(run, signals, settings)
+    driver = settings.profile
+    return Assessment(
+        **_identity(run),
+        profile=driver,
+        scores=scores,
+        mechanism=(
+            mechanism(run.trace, wasted, [donor.trace for donor in tree.donors], settings)
+            if scores[driver].tier is Tier.LUCKY
+            else None
+        ),
+        divergence=way.divergence,
+        matched=way.path,
+        waste=wasted,
+        evidence=_evidence(run.trace, signals, forest, confidences),
+        reference=ReferenceUsed(
+            donors=tuple(donor.donor_id for donor in tree.donors),
+            donors_drawn=len({donor.trace.sequence for t in forest.trees for donor in t.donors}),
+            draws=settings.draws,
+            nodes=len(tree.nodes),
+            match_threshold=settings.match_threshold,
+        ),
+        warnings=_warnings(run, scores, len(tree.donors), settings),
+    )
+
+
+def _identity(run: Run) -> dict[str, object]:
+    trajectory = run.trajectory
+    spent = [
+        (state.tokens_in or 0) + (state.tokens_out or 0)
+        for state in trajectory.states
+        if state.tokens_in is not None or state.tokens_out is not None
+    ]
+    return {
+        "trajectory_id": trajectory.trajectory_id,
+        "path": trajectory.path,
+        "problem": trajectory.problem,
+        "model": trajectory.model,
+        "outcome": trajectory.outcome,
+        "steps": len(trajectory.states),
+        "disorder": disorder.find(run.trace),
+        "labels": tuple(
+            (intent.value, state.rule)
+            for intent, state in zip(run.trace.intents, trajectory.states, strict=True)
+        ),
+        "tokens": sum(spent) if spent else None,
+        "cost_usd": trajectory.cost_usd,
+    }
+
+
+def _scores(run: Run, signals: Signals, settings: ScoringSettings) -> dict[str, ProfileScore]:
+    values = {
+        "struct": float(signals.struct.mean()),
+        "cov": float(signals.cov.mean()),
+        "coh": signals.coherence.value,
+        "temp": float(signals.temp.mean()),
+    }
+    scores: dict[str, ProfileScore] = {}
+    for profile in (PAPER, TUNED):
+        score, spread = weigh(signals, profile)
+        scores[profile.name] = ProfileScore(
+            score=score,
+            tier=tier(score, run.trajectory.outcome, profile),
+            signals=values | {"edit": float(signals.edit.mean())} if "edit" in profile.weights else values,
+            spread=spread,
+        )
+    if settings.profile == UNREFERENCED.name:
+        scores |= _process_score(run)
+    return scores
+
+
+def _process_score(run: Run) -> dict[str, ProfileScore]:
+    signals = process_signals(run.trace, blind_retries=waste.blind_retries(run.findings))
+    score = composite(signals, UNREFERENCED)
+    return {
+        UNREFERENCED.name: ProfileScore(
+            score=score,
+            tier=tier(score, run.trajectory.outcome, UNREFERENCED),
+            signals={name: value / 100.0 for name, value in signals.items()},
+            spread=0.0,
+        )
+    }
+
+
+def _without_reference(run: Run, donors: DonorPool) -> Assessment:
+    scores = _process_score(run)
+    wasted = waste.charge(run.trace, run.findings)
+    usable = sum(donor.trace.sequence != run.trace.sequence for donor in donors.donors)
+    return Assessment(
+        **_identity(run),
+        profile=UNREFERENCED.name,
+        scores=scores,
+        mechanism=(
+            mechanism(run.trace, wasted, (), donors.settings)
+            if scores[UNREFERENCED.name].tier is Tier.LUCKY
+            else None
+        ),
+        divergence=None,
+        matched=(),
+        waste=wasted,
+        evidence={},
+        reference=None,
+        warnings=(
+            *run.trajectory.warnings,
+            f"only {usable} usable donors for this problem, 2 are needed: scored without a reference, "
+            "low confidence",
+        ),
+    )
+
+
+def _evidence(trace: Trace, signals: Signals, forest: Forest, confidences: Floats) -> dict[str, object]:
+    best = signals.best_path
+    touched = confidences[:, forest.tree_nodes[0]].any(axis=0)
+    coherence = signals.coherence
+    return {
+        "struct": {
+            "donor": forest.donor_of_path(best).donor_id,
+            "ordered_recall": float(signals.alignment.recall[best]),
+            "unordered_precision": float(signals.alignment.precision[best]),
+        },
+        "cov": {"matched_nodes": int(touched.sum()), "nodes": len(touched)},
+        "coh": {
+            "forward": coherence.forward,
+            "backward": coherence.backward,
+            "blind_retries": coherence.blind_retries,
+            "verified": coherence.verified,
+        },
+        "temp": {"run": trace.profile.tolist(), "reference": forest.profiles[0].tolist()},
+        "edit": {"lines_changed": len(trace.region)},
+    }
+
+
+def _warnings(
+    run: Run, scores: Mapping[str, ProfileScore], donors: int, settings: ScoringSettings
+) -> tuple[str, ...]:
+    warnings = list(run.trajectory.warnings)
+    warnings += [f"this log's format has no {signal}" for signal in run.trajectory.blind_signals]
+    if donors < settings.donors:
+        warnings.append(f"the reference has {donors} donors instead of {settings.donors}")
+    if (
+        run.trajectory.outcome == "passed"
+        and scores[TUNED.name].signals["edit"] < settings.edit_agreement_little
+        and scores[PAPER.name].score >= PROFILES[PAPER.name].lucky_cut
+    ):
+        warnings.append("little edit agreement with a good process: a divergent but valid fix (C5) is likely")
+    return tuple(warnings)

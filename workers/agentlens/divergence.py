@@ -1,0 +1,170 @@
+"""Where a run leaves the reference, what was expected there, and where it comes back (AGENTLENS §9)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from workers.agentlens.reference import ROOT, Reference
+from workers.agentlens.settings import ScoringSettings
+from workers.agentlens.trace import Trace
+
+Kind = Literal["new_target", "new_action", "order_jump", "repeat", "early_stop"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """A step that the reference offers at a place, with the number of donors that took it."""
+
+    node: int
+    action: str
+    support: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A stretch off the reference: first and last state index, and the state where the run matches again,
+    None if it never does."""
+
+    start: int
+    end: int
+    rejoined_at: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Divergence:
+    """The first departure. step: state index. last_node: the tree node reached before, None for the root.
+    actual: what the run did there. path: the tree nodes that the run went through. segments: every stretch
+    off the reference, the first included."""
+
+    step: int
+    last_node: int | None
+    expected: tuple[Expected, ...]
+    actual: str
+    kind: Kind
+    rejoined_at: int | None
+    segments: tuple[Segment, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """A run's way through the tree. path: (state index, node) for each matched step, in order."""
+
+    path: tuple[tuple[int, int], ...]
+    divergence: Divergence | None
+
+
+Matches = Sequence[Mapping[int, float]]
+"""For each acting state, its confidence to each tree node that it matches."""
+
+
+def walk(trace: Trace, reference: Reference, matches: Matches, settings: ScoringSettings) -> Walk:
+    """Follow a run through the tree.
+
+    A state advances to a matching child, else to a matching descendant at most `lookahead` levels further,
+    else it is extra. The run diverges at the first state that, like the `divergence_patience − 1` after it,
+    matches no descendant of the node reached; it rejoins at the first later state that matches any node."""
+    here = ROOT
+    path: list[tuple[int, int]] = []
+    departures: list[tuple[int, int, int | None]] = []  # position, node reached, position of the return
+    position, count = 0, len(trace.acting)
+    while position < count:
+        node = _advance(reference, here, matches[position], settings.lookahead)
+        if node is not None:
+            path.append((trace.acting[position], node))
+            here = node
+            position += 1
+        elif _is_lost(reference, here, matches, position, settings.divergence_patience):
+            back = next((p for p in range(position + 1, count) if matches[p]), None)
+            departures.append((position, here, back))
+            if back is None:
+                break
+            here = _best(matches[back], matches[back])
+            path.append((trace.acting[back], here))
+            position = back + 1
+        else:
+            position += 1
+    return Walk(
+        path=tuple(path), divergence=_divergence(trace, reference, matches, departures, here)
+    )
+
+
+def _best(match: Mapping[int, float], nodes: Mapping[int, float] | Sequence[int]) -> int:
+    return max(nodes, key=lambda node: (match[node], -node))
+
+
+def _advance(reference: Reference, here: int, match: Mapping[int, float], lookahead: int) -> int | None:
+    if not match:
+        return None
+    depth = ROOT if here == ROOT else reference.nodes[here].depth
+    reachable = [node for node in match if reference.is_below(node, here)]
+    near = [node for node in reachable if reference.nodes[node].depth - depth <= 1 + lookahead]
+    if not near:
+        return None
+    closest = min(reference.nodes[node].depth for node in near)
+    return _best(match, [node for node in near if reference.nodes[node].depth == closest])
+
+
+def _is_lost(reference: Reference, here: int, matches: Matches, position: int, patience: int) -> bool:
+    """Whether this state and those that follow it, `patience` in all or as many as are left, match nothing
+    below the node reached."""
+    return not any(
+        reference.is_below(node, here) for match in matches[position : position + patience] for node in match
+    )
+
+
+def _divergence(
+    trace: Trace,
+    reference: Reference,
+    matches: Matches,
+    departures: Sequence[tuple[int, int, int | None]],
+    here: int,
+) -> Divergence | None:
+    if not departures:
+        if here != ROOT and reference.nodes[here].ends:
+            return None
+        return Divergence(
+            step=trace.acting[-1] if trace.acting else 0,
+            last_node=None if here == ROOT else here,
+            expected=_expected(reference, here),
+            actual="the run ends",
+            kind="early_stop",
+            rejoined_at=None,
+            segments=(),
+        )
+    position, node, _ = departures[0]
+    segments = tuple(
+        Segment(
+            start=trace.acting[start],
+            end=trace.acting[-1 if back is None else back - 1],
+            rejoined_at=None if back is None else trace.acting[back],
+        )
+        for start, _, back in departures
+    )
+    return Divergence(
+        step=trace.acting[position],
+        last_node=None if node == ROOT else node,
+        expected=_expected(reference, node),
+        actual=trace.signatures[position].action,
+        kind=_kind(trace, reference, matches, position),
+        rejoined_at=segments[0].rejoined_at,
+        segments=segments,
+    )
+
+
+def _expected(reference: Reference, node: int) -> tuple[Expected, ...]:
+    children = sorted(reference.next_nodes(node), key=lambda child: (-reference.nodes[child].support, child))
+    return tuple(
+        Expected(node=child, action=reference.signature(child).action, support=reference.nodes[child].support)
+        for child in children
+    )
+
+
+def _kind(trace: Trace, reference: Reference, matches: Matches, position: int) -> Kind:
+    if matches[position]:
+        return "order_jump"
+    here = trace.signatures[position]
+    if any(earlier.exact == here.exact for earlier in trace.signatures[:position]):
+        return "repeat"
+    return "new_action" if here.path in reference.known_paths else "new_target"

@@ -1,0 +1,91 @@
+"""All signals of one run against all its references (AGENTLENS §5)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+
+from workers.agentlens.forest import Forest
+from workers.agentlens.profiles import Profile
+from workers.agentlens.score import composite, rescale
+from workers.agentlens.signals.coherence import Coherence, coherence
+from workers.agentlens.signals.coverage import coverage
+from workers.agentlens.signals.edit_agreement import edit_agreement
+from workers.agentlens.signals.structure import Alignment, align
+from workers.agentlens.signals.temporal import temporal
+from workers.agentlens.trace import Trace
+from workers.agentlens.trajectory import Intent
+
+Floats = npt.NDArray[np.float64]
+_EXECUTED = frozenset({"check", "run"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Signals:
+    """The signals of one run. struct, cov, edit (0 to 100) and temp (0 to 1) have one value a draw; coherence
+    has none of a reference. `alignment` holds every path, `best_path` the row of draw 0's best one."""
+
+    struct: Floats
+    cov: Floats
+    edit: Floats
+    temp: Floats
+    coherence: Coherence
+    alignment: Alignment
+    best_path: int
+
+    def per_draw(self) -> dict[str, Floats]:
+        """Every signal on 0 to 100, shape (draws,)."""
+        return {
+            "struct": self.struct,
+            "cov": self.cov,
+            "edit": self.edit,
+            "temp": 100.0 * self.temp,
+            "coh": np.full(len(self.struct), 100.0 * self.coherence.value),
+        }
+
+
+def measure(trace: Trace, forest: Forest, confidences: Floats, *, blind_retries: int) -> Signals:
+    """Measure a run against the trees of all draws.
+
+    confidences: of each acting state to each node column of the forest (`Forest.confidences`)."""
+    alignment = align(confidences, forest.paths, forest.lengths)
+    regions = [[donor.trace.region for donor in tree.donors] for tree in forest.trees]
+    first = forest.tree_paths[0]
+    return Signals(
+        struct=np.array([alignment.struct[rows].max() for rows in forest.tree_paths]),
+        cov=np.array(coverage(confidences, forest.tree_nodes)),
+        edit=np.array([edit_agreement(trace.region, donors) for donors in regions]),
+        temp=temporal(trace.profile, forest.profiles),
+        coherence=coherence(trace.intents, blind_retries=blind_retries),
+        alignment=alignment,
+        best_path=int(first[alignment.struct[first].argmax()]),
+    )
+
+
+def weigh(signals: Signals, profile: Profile) -> tuple[float, float]:
+    """A profile's score, averaged over the draws, and the standard deviation of the draws' scores.
+
+    The weighted sums are averaged before the rescaling map, so that the map changes no order of runs."""
+    draws = signals.per_draw()
+    sums = sum((weight * draws[name] for name, weight in profile.weights.items()), np.zeros(1))
+    each = [rescale(float(value), profile.knots) for value in sums]
+    score = composite({name: float(values.mean()) for name, values in draws.items()}, profile)
+    return score, float(np.std(each))
+
+
+def process_signals(trace: Trace, *, blind_retries: int) -> dict[str, float]:
+    """What can be said without any reference, each on 0 to 100: coherence, whether a source was edited, and
+    the executed checks after the last edit (1 gives 50, 2 give 75, …)."""
+    checks = 0
+    for position, index in enumerate(trace.acting):
+        if trace.intents[index] is Intent.I:
+            checks = 0
+        elif trace.intents[index] is Intent.V and trace.signatures[position].kind in _EXECUTED:
+            checks += 1
+    return {
+        "coh": 100.0 * coherence(trace.intents, blind_retries=blind_retries).value,
+        "edited": 100.0 * bool(trace.edited),
+        "checked": 100.0 * (1 - 0.5**checks) if trace.edited else 0.0,
+    }

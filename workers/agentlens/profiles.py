@@ -1,0 +1,44 @@
+"""Profiles: named, versioned sets of signals, weights and cuts, kept as data (AGENTLENS §5)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Final
+
+IDEAL_CUT: Final = 70.0
+LUCKY_CUT: Final = 47.0
+PUBLISHED_IDEAL_SHARE: Final = 229 / 1136
+PUBLISHED_LUCKY_SHARE: Final = 122 / 1136
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A composite score. weights: per signal, all signals on 0 to 100; they sum to 1, so f lies in 0 to 100.
+    knots: (weighted sum, f) points of a strictly rising, piecewise linear map; the identity if empty."""
+
+    name: str
+    version: int
+    weights: Mapping[str, float]
+    knots: tuple[tuple[float, float], ...] = ()
+    ideal_cut: float = IDEAL_CUT
+    lucky_cut: float = LUCKY_CUT
+    is_low_confidence: bool = False
+
+
+PAPER: Final = Profile(
+    name="paper", version=1, weights={"struct": 0.20, "cov": 0.15, "coh": 0.30, "temp": 0.35}
+)
+TUNED: Final = Profile(
+    name="tuned",
+    version=1,
+    weights={"struct": 0.35, "edit": 0.35, "coh": 0.15, "temp": 0.15},
+    knots=((0.0, 0.0), (53.4, 47.0), (85.2, 70.0), (100.0, 100.0)),
+)
+UNREFERENCED: Final = Profile(
+    name="unreferenced",
+    version=1,
+    weights={"coh": 0.5, "edited": 0.2, "checked": 0.3},
+    is_low_confidence=True,
+)
+PROFILES: Final[Mapping[str, Profile]] = {profile.name: profile for profile in (PAPER, TUNED, UNREFERENCED)}

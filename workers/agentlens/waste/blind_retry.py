@@ -1,0 +1,78 @@
+"""Blind retry: the same action again, although nothing was learnt since it failed or said the same."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Final
+
+from workers.agentlens.trace import Trace
+from workers.agentlens.trajectory import Intent, State
+from workers.agentlens.waste.finding import Finding
+
+CATEGORY: Final = "blind_retry"
+_SIMILAR_EDIT: Final = 0.9
+
+
+def find(trace: Trace) -> list[Finding]:
+    """A state is a blind retry of an earlier one if it repeats its action, the earlier one failed or both
+    observed the same, and no state between them changed a source, read a new file or met a new error.
+
+    The same action is equal content at the same path, or an edit of the same file whose text is similar by
+    at least 0.9 to an edit that failed."""
+    latest: dict[str, int] = {}
+    failed_edits: dict[str, int] = {}
+    chains: dict[str, list[int]] = {}
+    known_files: set[str] = set()
+    known_errors: set[str] = set()
+    learnt = -1
+    for position, index in enumerate(trace.acting):
+        state, signature = trace.states[index], trace.signatures[position]
+        key = str(signature.exact)
+        earlier = latest.get(key)
+        if earlier is None and signature.kind == "edit" and signature.path in failed_edits:
+            candidate = failed_edits[signature.path]
+            if _similar(trace.states[candidate], state):
+                earlier = candidate
+        if earlier is not None and learnt <= earlier and _same_end(trace.states[earlier], state):
+            chains.setdefault(signature.action, []).append(index)
+        if _is_news(state, signature.kind, signature.path, known_files, known_errors):
+            learnt = index
+        latest[key] = index
+        if signature.kind == "edit" and signature.path is not None and state.outcome == "error":
+            failed_edits[signature.path] = index
+    return [
+        Finding(
+            category=CATEGORY,
+            steps=tuple(steps),
+            pattern=action,
+            repeats=len(steps),
+            evidence=f"{action.replace('|', ' ', 1)} was tried {len(steps)} more time(s) without news in between",
+            hint="read the error or look at something new before trying again",
+        )
+        for action, steps in chains.items()
+    ]
+
+
+def _same_end(earlier: State, later: State) -> bool:
+    return earlier.outcome == "error" or earlier.observation_digest == later.observation_digest
+
+
+def _similar(earlier: State, later: State) -> bool:
+    if not earlier.edits or not later.edits:
+        return False
+    a, b = earlier.edits[0], later.edits[0]
+    matcher = difflib.SequenceMatcher(None, f"{a.old}\0{a.new}", f"{b.old}\0{b.new}", autojunk=False)
+    return matcher.real_quick_ratio() >= _SIMILAR_EDIT <= matcher.ratio()
+
+
+def _is_news(
+    state: State, kind: str, path: str | None, known_files: set[str], known_errors: set[str]
+) -> bool:
+    news = state.intent is Intent.I and state.outcome != "error"
+    if kind == "view" and path is not None and state.outcome != "error" and path not in known_files:
+        known_files.add(path)
+        news = True
+    if state.outcome == "error" and state.observation_digest not in known_errors:
+        known_errors.add(state.observation_digest)
+        news = True
+    return news
