@@ -1,12 +1,14 @@
 """One run against its problem's donors: from a labelled trajectory to an assessment, as a column of steps.
 
-    prepare ─ forest ─ confidences ─ measure ─ weigh ─ walk ─ charge ─ mechanism
+prepare ─ forest ─ confidences ─ measure ─ weigh ─ walk ─ charge ─ mechanism
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 from workers.agentlens import disorder, divergence, waste
 from workers.agentlens.forest import DonorPool, Forest
@@ -18,7 +20,8 @@ from workers.agentlens.score import Tier, composite, tier
 from workers.agentlens.settings import DEFAULT_SETTINGS, SCORING_VERSION, ScoringSettings
 from workers.agentlens.trace import Trace, trace
 from workers.agentlens.trajectory import RunOutcome, Trajectory
-from workers.agentlens.waste import Finding, Waste
+from workers.agentlens.waste import Waste
+from workers.agentlens.waste.finding import Finding
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -110,9 +113,7 @@ def pool(runs: Iterable[Run], settings: ScoringSettings = DEFAULT_SETTINGS) -> D
     return DonorPool([run.donor for run in runs if run.trajectory.outcome == "passed"], settings)
 
 
-def assess_problem(
-    runs: Sequence[Run], settings: ScoringSettings = DEFAULT_SETTINGS
-) -> list[Assessment]:
+def assess_problem(runs: Sequence[Run], settings: ScoringSettings = DEFAULT_SETTINGS) -> list[Assessment]:
     """Assess the runs of one problem against each other, in the order given."""
     donors = pool(runs, settings)
     return [assess(run, donors) for run in runs]
@@ -121,34 +122,75 @@ def assess_problem(
 def assess(run: Run, donors: DonorPool) -> Assessment:
     """Assess one run against the pool of its problem, leaving itself out of every reference."""
     forest = donors.forest(run.trace)
-    if forest is None:
-        return _without_reference(run, donors)
-    settings = donors.settings
-    confidences = forest.confidences(donors.encode(run.trace), settings)
-    signals = measure(
-        run.trace, forest, confidences, blind_retries=waste.blind_retries(run.findings)
+    judged = _judge(run, donors, forest) if forest is not None else _judge_alone(run, donors)
+    trajectory = run.trajectory
+    spent = [
+        (state.tokens_in or 0) + (state.tokens_out or 0)
+        for state in trajectory.states
+        if state.tokens_in is not None or state.tokens_out is not None
+    ]
+    return Assessment(
+        trajectory_id=trajectory.trajectory_id,
+        path=trajectory.path,
+        problem=trajectory.problem,
+        model=trajectory.model,
+        outcome=trajectory.outcome,
+        steps=len(trajectory.states),
+        profile=judged.profile,
+        scores=judged.scores,
+        mechanism=judged.mechanism,
+        divergence=judged.divergence,
+        matched=judged.matched,
+        waste=judged.waste,
+        disorder=disorder.find(run.trace),
+        labels=tuple(
+            (intent.value, state.rule)
+            for intent, state in zip(run.trace.intents, trajectory.states, strict=True)
+        ),
+        evidence=judged.evidence,
+        reference=judged.reference,
+        tokens=sum(spent) if spent else None,
+        cost_usd=trajectory.cost_usd,
+        warnings=(
+            *trajectory.warnings,
+            *(f"this log's format has no {signal}" for signal in trajectory.blind_signals),
+            *judged.warnings,
+        ),
     )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Judgement:
+    """The part of an assessment that depends on whether there is a reference."""
+
+    profile: str
+    scores: Mapping[str, ProfileScore]
+    mechanism: Mechanism | None
+    divergence: divergence.Divergence | None
+    matched: tuple[tuple[int, int], ...]
+    waste: Waste
+    evidence: Mapping[str, object]
+    reference: ReferenceUsed | None
+    warnings: tuple[str, ...]
+
+
+def _judge(run: Run, pool: DonorPool, forest: Forest) -> _Judgement:
+    settings, tree = pool.settings, forest.trees[0]
+    confidences = forest.confidences(pool.encode(run.trace), settings)
+    signals = measure(run.trace, forest, confidences, blind_retries=waste.blind_retries(run.findings))
+    scores = _scores(run, signals, settings)
     matches = forest.matches(confidences)
-    tree = forest.trees[0]
     way = divergence.walk(run.trace, tree, matches, settings)
-    matched = frozenset(index for index, match in zip(run.trace.acting, matches, strict=True) if match)
     wasted = waste.charge(
         run.trace,
         run.findings,
         donors=[donor.findings for donor in tree.donors],
-        matched=matched,
+        matched=frozenset(step for step, match in zip(run.trace.acting, matches, strict=True) if match),
     )
-    scores = _scores(run, signals, settings)
-    driver = settings.profile
-    return Assessment(
-        **_identity(run),
-        profile=driver,
+    return _Judgement(
+        profile=settings.profile,
         scores=scores,
-        mechanism=(
-            mechanism(run.trace, wasted, [donor.trace for donor in tree.donors], settings)
-            if scores[driver].tier is Tier.LUCKY
-            else None
-        ),
+        mechanism=_mechanism(run, wasted, scores[settings.profile], tree.donors, settings),
         divergence=way.divergence,
         matched=way.path,
         waste=wasted,
@@ -164,28 +206,32 @@ def assess(run: Run, donors: DonorPool) -> Assessment:
     )
 
 
-def _identity(run: Run) -> dict[str, object]:
-    trajectory = run.trajectory
-    spent = [
-        (state.tokens_in or 0) + (state.tokens_out or 0)
-        for state in trajectory.states
-        if state.tokens_in is not None or state.tokens_out is not None
-    ]
-    return {
-        "trajectory_id": trajectory.trajectory_id,
-        "path": trajectory.path,
-        "problem": trajectory.problem,
-        "model": trajectory.model,
-        "outcome": trajectory.outcome,
-        "steps": len(trajectory.states),
-        "disorder": disorder.find(run.trace),
-        "labels": tuple(
-            (intent.value, state.rule)
-            for intent, state in zip(run.trace.intents, trajectory.states, strict=True)
+def _judge_alone(run: Run, pool: DonorPool) -> _Judgement:
+    scores = _process_score(run)
+    wasted = waste.charge(run.trace, run.findings)
+    usable = sum(donor.trace.sequence != run.trace.sequence for donor in pool.donors)
+    return _Judgement(
+        profile=UNREFERENCED.name,
+        scores=scores,
+        mechanism=_mechanism(run, wasted, scores[UNREFERENCED.name], (), pool.settings),
+        divergence=None,
+        matched=(),
+        waste=wasted,
+        evidence={},
+        reference=None,
+        warnings=(
+            f"{usable} other passing runs of this problem, 2 are needed: scored without a reference, "
+            "with low confidence",
         ),
-        "tokens": sum(spent) if spent else None,
-        "cost_usd": trajectory.cost_usd,
-    }
+    )
+
+
+def _mechanism(
+    run: Run, wasted: Waste, score: ProfileScore, donors: Sequence[Donor], settings: ScoringSettings
+) -> Mechanism | None:
+    if score.tier is not Tier.LUCKY:
+        return None
+    return mechanism(run.trace, wasted, [donor.trace for donor in donors], settings)
 
 
 def _scores(run: Run, signals: Signals, settings: ScoringSettings) -> dict[str, ProfileScore]:
@@ -222,35 +268,9 @@ def _process_score(run: Run) -> dict[str, ProfileScore]:
     }
 
 
-def _without_reference(run: Run, donors: DonorPool) -> Assessment:
-    scores = _process_score(run)
-    wasted = waste.charge(run.trace, run.findings)
-    usable = sum(donor.trace.sequence != run.trace.sequence for donor in donors.donors)
-    return Assessment(
-        **_identity(run),
-        profile=UNREFERENCED.name,
-        scores=scores,
-        mechanism=(
-            mechanism(run.trace, wasted, (), donors.settings)
-            if scores[UNREFERENCED.name].tier is Tier.LUCKY
-            else None
-        ),
-        divergence=None,
-        matched=(),
-        waste=wasted,
-        evidence={},
-        reference=None,
-        warnings=(
-            *run.trajectory.warnings,
-            f"only {usable} usable donors for this problem, 2 are needed: scored without a reference, "
-            "low confidence",
-        ),
-    )
-
-
 def _evidence(trace: Trace, signals: Signals, forest: Forest, confidences: Floats) -> dict[str, object]:
     best = signals.best_path
-    touched = confidences[:, forest.tree_nodes[0]].any(axis=0)
+    touched = np.count_nonzero(confidences[:, forest.tree_nodes[0]], axis=0) > 0
     coherence = signals.coherence
     return {
         "struct": {
@@ -273,8 +293,7 @@ def _evidence(trace: Trace, signals: Signals, forest: Forest, confidences: Float
 def _warnings(
     run: Run, scores: Mapping[str, ProfileScore], donors: int, settings: ScoringSettings
 ) -> tuple[str, ...]:
-    warnings = list(run.trajectory.warnings)
-    warnings += [f"this log's format has no {signal}" for signal in run.trajectory.blind_signals]
+    warnings: list[str] = []
     if donors < settings.donors:
         warnings.append(f"the reference has {donors} donors instead of {settings.donors}")
     if (

@@ -99,9 +99,7 @@ def _profiles(rows: Sequence[Row]) -> list[str]:
     return sorted({name for r in rows for name in r.scores})
 
 
-def _arrays(
-    rows: Sequence[Row], values: Sequence[float]
-) -> tuple[Floats, Bools, npt.NDArray[np.intp]]:
+def _arrays(rows: Sequence[Row], values: Sequence[float]) -> tuple[Floats, Bools, npt.NDArray[np.intp]]:
     numbers = {problem: n for n, problem in enumerate(sorted({r.problem for r in rows}))}
     return (
         np.array(values, dtype=float),
@@ -147,9 +145,7 @@ def _signals(rows: Sequence[Row], seed: int) -> dict[str, object]:
     result: dict[str, object] = {}
     for name in names:
         scored = [r for r in rows if name in r.signals]
-        measured = statistics.discrimination(
-            *_arrays(scored, [r.signals[name] for r in scored]), seed=seed
-        )
+        measured = statistics.discrimination(*_arrays(scored, [r.signals[name] for r in scored]), seed=seed)
         result[name] = None if measured is None else dataclasses.asdict(measured)
     shared = [r for r in rows if all(name in r.signals for name in names)]
     columns = [np.array([r.signals[name] for r in shared]) for name in names]

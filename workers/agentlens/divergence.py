@@ -85,9 +85,7 @@ def walk(trace: Trace, reference: Reference, matches: Matches, settings: Scoring
             position = back + 1
         else:
             position += 1
-    return Walk(
-        path=tuple(path), divergence=_divergence(trace, reference, matches, departures, here)
-    )
+    return Walk(path=tuple(path), divergence=_divergence(trace, reference, matches, departures, here))
 
 
 def _best(match: Mapping[int, float], nodes: Mapping[int, float] | Sequence[int]) -> int:

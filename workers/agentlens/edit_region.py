@@ -75,7 +75,9 @@ def _stack(standing: list[_Change], change: _Change) -> None:
 
 def _changes(state: State, path: str) -> list[_Change]:
     if state.edits:
-        return [change for edit in state.edits if (change := _change(path, edit, state.operation)) is not None]
+        return [
+            change for edit in state.edits if (change := _change(path, edit, state.operation)) is not None
+        ]
     if state.command is not None:
         return [_Change(file, ("",), (), "", state.content_digest) for file in state.command.writes]
     return [_Change(path, ("",), (), "", state.content_digest)]

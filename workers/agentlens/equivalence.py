@@ -86,7 +86,7 @@ def family(state: State) -> str:
 
 
 def target_path(state: State) -> str | None:
-    """The file or folder a state acts on: the tool's path, or what the shell line's strongest segment names."""
+    """The file or folder a state acts on: the tool's path, or what the shell line names."""
     if state.path is not None or state.command is None:
         return state.path
     segment = state.command.strongest
@@ -135,7 +135,9 @@ def signature(state: State) -> Signature:
     kind = family(state)
     path = target_path(state)
     if state.intent is Intent.O:
-        return Signature(exact="finish" if state.operation is Operation.FINISH else None, kind=kind, path=path)
+        return Signature(
+            exact="finish" if state.operation is Operation.FINISH else None, kind=kind, path=path
+        )
     command = state.command
     searched = searched_for(state) if kind == "search" else None
     start, end = _lines(state)
@@ -250,4 +252,3 @@ def confidence_matrix(
     result[same_exact] = SAME_CONTENT
     result[result < threshold] = 0.0
     return result
-

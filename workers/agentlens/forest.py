@@ -58,7 +58,6 @@ class Forest:
             result[:, columns + offset] = direct[:, members].max(axis=1)
         return result
 
-
     def matches(self, confidences: npt.NDArray[np.float64]) -> list[dict[int, float]]:
         """For each candidate state its confidence to each node of draw 0's tree that it matches."""
         first = confidences[:, self.node_columns]
@@ -69,11 +68,12 @@ class Forest:
 
     def donor_of_path(self, row: int) -> Donor:
         """The donor of draw 0 whose run a row of `paths` is."""
-        return self.trees[0].donors[self.tree_paths[0].tolist().index(row)]
+        position: int = self.tree_paths[0].tolist().index(row)
+        return self.trees[0].donors[position]
 
 
 class DonorPool:
-    """The donors of one problem and the references drawn from them, built once and shared by its candidates."""
+    """The donors of one problem and the references drawn from them, shared by all its candidates."""
 
     def __init__(self, donors: Sequence[Donor], settings: ScoringSettings) -> None:
         self.settings = settings
@@ -82,9 +82,7 @@ class DonorPool:
         self._coded: dict[str, Coded] = {}
         self._trees: dict[tuple[str, ...], Reference] = {}
         self._forests: dict[str | None, Forest | None] = {}
-        self._drawn = frozenset(
-            donor.trace.sequence for donors in self._draws(None) for donor in donors
-        )
+        self._drawn = frozenset(donor.trace.sequence for donors in self._draws(None) for donor in donors)
 
     def forest(self, candidate: Trace) -> Forest | None:
         """The references for a candidate, none of them built from itself; None if fewer than 2 donors are

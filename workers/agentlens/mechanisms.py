@@ -39,11 +39,7 @@ def mechanism(
 ) -> Mechanism | None:
     """The mechanism of a Lucky run, in the order C1, C2, C4, C3, C5. `donors` are those of draw 0; without
     any, C3 and C5 cannot be told apart and the answer is None."""
-    if (
-        len(trace.states) <= settings.minimal_steps
-        and not waste.steps
-        and Intent.V not in trace.intents
-    ):
+    if len(trace.states) <= settings.minimal_steps and not waste.steps and Intent.V not in trace.intents:
         return Mechanism.MINIMAL_UNVERIFIED
     if waste.severity >= settings.brute_force_severity:
         return Mechanism.BRUTE_FORCE

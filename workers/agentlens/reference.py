@@ -99,9 +99,7 @@ class Reference:
             for index, node in enumerate(growing)
         )
         known_paths = frozenset(s.path for donor in usable for s in donor.trace.signatures)
-        return cls(
-            donors=usable, nodes=nodes, roots=tuple(roots), paths=paths, known_paths=known_paths
-        )
+        return cls(donors=usable, nodes=nodes, roots=tuple(roots), paths=paths, known_paths=known_paths)
 
     def state(self, node: int) -> State:
         """The representative state of a node: the first donor's."""
@@ -140,9 +138,7 @@ def _insert(
         best, best_rank = ROOT, (settings.match_threshold, 0)
         for child in children:
             sure = max(
-                confidence(
-                    signature, donors[d].trace.signatures[p], line_overlap=settings.line_overlap
-                )
+                confidence(signature, donors[d].trace.signatures[p], line_overlap=settings.line_overlap)
                 for d, p in growing[child].members
             )
             rank = (sure, len(growing[child].members))

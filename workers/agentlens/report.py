@@ -13,7 +13,6 @@ from workers.agentlens.mechanisms import MEANING
 from workers.agentlens.settings import SCORING_VERSION, ScoringSettings
 
 _DECIMALS = 6
-_OF_EVERY_PROFILE = ("struct", "cov", "coh", "temp")
 
 
 def as_json(value: object) -> object:
@@ -51,9 +50,8 @@ def assessment_document(assessment: Assessment) -> dict[str, object]:
         "steps": assessment.steps,
         "profile": assessment.profile,
         "scores": scores,
-        "mechanism": None
-        if assessment.mechanism is None
-        else {"class": assessment.mechanism.value, "meaning": MEANING[assessment.mechanism]},
+        "mechanism": assessment.mechanism,
+        "mechanism_meaning": None if assessment.mechanism is None else MEANING[assessment.mechanism],
         "divergence": _divergence(assessment.divergence),
         "matched": [{"step": step, "node": node} for step, node in assessment.matched],
         "waste": {

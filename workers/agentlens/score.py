@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
@@ -29,7 +30,7 @@ def composite(signals: Mapping[str, float], profile: Profile) -> float:
 
 def rescale(value: float, knots: Sequence[tuple[float, float]]) -> float:
     """A strictly rising, piecewise linear map through the knots; the identity without knots."""
-    for (x0, y0), (x1, y1) in zip(knots, knots[1:], strict=False):
+    for (x0, y0), (x1, y1) in itertools.pairwise(knots):
         if value <= x1:
             return y0 + (y1 - y0) * (value - x0) / (x1 - x0)
     return value

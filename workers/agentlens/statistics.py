@@ -48,14 +48,21 @@ class PairCounts:
         """AUROC over all runs if problem b is taken weights[..., b] times; shape (...)."""
         total = (weights @ self.passes) * (weights @ self.fails)
         right = np.einsum("...a,ab,...b->...", weights, self.wins, weights)
-        return np.divide(right, total, out=np.full_like(total, np.nan), where=total > 0)
+        return _ratio(right, total)
 
     def within(self, weights: Floats) -> Floats:
         """Weighted mean of the AUROCs of the problems that hold both outcomes; shape (...)."""
         both = (self.passes > 0) & (self.fails > 0)
         each = np.diag(self.wins)[both] / (self.passes * self.fails)[both]
         total = weights[..., both].sum(axis=-1)
-        return np.divide(weights[..., both] @ each, total, out=np.full_like(total, np.nan), where=total > 0)
+        return _ratio(weights[..., both] @ each, total)
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    """part / whole, NaN where whole is 0."""
+    whole = np.asarray(whole, dtype=float)
+    result: Floats = np.divide(part, whole, out=np.full_like(whole, np.nan), where=whole > 0)
+    return result
 
 
 def pair_counts(scores: Floats, passed: Bools, problems: npt.NDArray[np.intp]) -> PairCounts:
@@ -84,7 +91,7 @@ def resamples(problems: int, *, seed: int, draws: int = BOOTSTRAPS) -> Floats:
 
 
 def interval(value: float, samples: Floats) -> Interval:
-    """The middle 95 % of bootstrap samples around a value; samples that could not be computed are left out."""
+    """The middle 95 % of bootstrap samples around a value; NaN samples are left out."""
     usable = samples[~np.isnan(samples)]
     if not len(usable):
         return Interval(value=value, low=float("nan"), high=float("nan"))

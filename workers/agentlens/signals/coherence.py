@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Final
 
@@ -29,7 +30,7 @@ def coherence(intents: Sequence[Intent], *, blind_retries: int) -> Coherence:
     precedes the first I plus ½ if a V follows the last I. Without an I, or without any move, Φcoh is 0."""
     acting = [intent for intent in intents if intent is not Intent.O]
     forward = backward = 0
-    for before, after in zip(acting, acting[1:], strict=False):
+    for before, after in itertools.pairwise(acting):
         step = _RANK[after] - _RANK[before]
         forward += step > 0
         backward += step < 0

@@ -28,10 +28,10 @@ def align(confidences: Floats, paths: npt.NDArray[np.intp], lengths: Floats) -> 
     One dynamic-programming row per path advances by one candidate state at a time; the running maximum
     along the path replaces the inner loop of the textbook recurrence."""
     on_paths = confidences[:, paths]
-    matched = on_paths.any(axis=2)
+    matched = on_paths.any(axis=-1)
     states = confidences.shape[0]
     best = np.zeros((paths.shape[0], paths.shape[1] + 1))
-    for weights in on_paths[matched.any(axis=1)]:
+    for weights in on_paths[matched.any(axis=-1)]:
         extended = best[:, :-1] + weights
         np.maximum(extended, best[:, 1:], out=extended)
         np.maximum.accumulate(extended, axis=1, out=best[:, 1:])

@@ -46,7 +46,7 @@ def find(trace: Trace) -> list[Finding]:
             steps=tuple(steps),
             pattern=action,
             repeats=len(steps),
-            evidence=f"{action.replace('|', ' ', 1)} was tried {len(steps)} more time(s) without news in between",
+            evidence=f"{action.replace('|', ' ', 1)} was tried {len(steps)} more time(s) without news",
             hint="read the error or look at something new before trying again",
         )
         for action, steps in chains.items()

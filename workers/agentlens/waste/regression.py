@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Final
 
 from workers.agentlens.equivalence import Signature
@@ -35,8 +34,8 @@ def find(trace: Trace) -> list[Finding]:
         state, signature = trace.states[index], trace.signatures[position]
         if state.intent is Intent.V and signature.kind in _EXECUTED:
             if state.outcome == "error":
-                for loop in open_loops.values():
-                    loop.failures.append(position)
+                for waiting in open_loops.values():
+                    waiting.failures.append(position)
         elif state.intent is Intent.I and state.outcome != "error" and signature.path is not None:
             loop = open_loops.get(signature.path)
             if loop is not None and _continues(trace, loop, position):
@@ -44,8 +43,8 @@ def find(trace: Trace) -> list[Finding]:
             else:
                 findings += _close(trace, loop, signature.path)
                 open_loops[signature.path] = _Loop(edits=[position], failures=[])
-    for path, loop in open_loops.items():
-        findings += _close(trace, loop, path)
+    for path, unfinished in open_loops.items():
+        findings += _close(trace, unfinished, path)
     findings += _taken_back(trace)
     return sorted(findings, key=lambda finding: finding.steps)
 
@@ -89,7 +88,7 @@ def _close(trace: Trace, loop: _Loop | None, path: str) -> list[Finding]:
             steps=steps,
             pattern=path,
             repeats=rounds,
-            evidence=f"{path} was edited in the same place {len(loop.edits)} times while the check kept failing",
+            evidence=f"{path} was edited in the same place {len(loop.edits)} times, the check still failing",
             hint="find out why the check fails before the next edit",
         )
     ]
