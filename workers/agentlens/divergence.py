@@ -165,4 +165,5 @@ def _kind(trace: Trace, reference: Reference, matches: Matches, position: int) -
     here = trace.signatures[position]
     if any(earlier.exact == here.exact for earlier in trace.signatures[:position]):
         return "repeat"
-    return "new_action" if here.path in reference.known_paths else "new_target"
+    is_known = any(here.path == other.path for donor in reference.donors for other in donor.trace.signatures)
+    return "new_action" if is_known else "new_target"

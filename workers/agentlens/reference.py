@@ -63,14 +63,12 @@ class _Growing:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reference:
     """A built tree. `donors` are in building order, which is the order of their sequence digests and so does
-    not depend on the order in which files were given. `paths[d]` are the nodes of donor d from root to end.
-    `known_paths` are the files and folders that some donor acted on."""
+    not depend on the order in which files were given. `paths[d]` are the nodes of donor d from root to end."""
 
     donors: tuple[Donor, ...]
     nodes: tuple[Node, ...]
     roots: tuple[int, ...]
     paths: tuple[tuple[int, ...], ...]
-    known_paths: frozenset[str | None]
 
     @classmethod
     def build(cls, donors: Iterable[Donor], settings: ScoringSettings = DEFAULT_SETTINGS) -> Reference:
@@ -98,8 +96,7 @@ class Reference:
             )
             for index, node in enumerate(growing)
         )
-        known_paths = frozenset(s.path for donor in usable for s in donor.trace.signatures)
-        return cls(donors=usable, nodes=nodes, roots=tuple(roots), paths=paths, known_paths=known_paths)
+        return cls(donors=usable, nodes=nodes, roots=tuple(roots), paths=paths)
 
     def state(self, node: int) -> State:
         """The representative state of a node: the first donor's."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+from collections import Counter
 from typing import Final
 
 from workers.agentlens.trace import Trace
@@ -58,11 +58,14 @@ def _same_end(earlier: State, later: State) -> bool:
 
 
 def _similar(earlier: State, later: State) -> bool:
-    if not earlier.edits or not later.edits:
-        return False
-    a, b = earlier.edits[0], later.edits[0]
-    matcher = difflib.SequenceMatcher(None, f"{a.old}\0{a.new}", f"{b.old}\0{b.new}", autojunk=False)
-    return matcher.real_quick_ratio() >= _SIMILAR_EDIT <= matcher.ratio()
+    """Whether the edits share at least 0.9 of their words (Dice's coefficient of the two multisets)."""
+    a, b = _words(earlier), _words(later)
+    shared, total = (a & b).total(), a.total() + b.total()
+    return total > 0 and 2 * shared >= _SIMILAR_EDIT * total
+
+
+def _words(state: State) -> Counter[str]:
+    return Counter(word for edit in state.edits for word in (*edit.old.split(), "\0", *edit.new.split()))
 
 
 def _is_news(
