@@ -199,7 +199,7 @@ def _judge(run: Run, pool: DonorPool, forest: Forest) -> _Judgement:
             donors=tuple(donor.donor_id for donor in tree.donors),
             donors_drawn=len({donor.trace.sequence for t in forest.trees for donor in t.donors}),
             draws=settings.draws,
-            nodes=len(tree.nodes),
+            nodes=len(tree),
             match_threshold=settings.match_threshold,
         ),
         warnings=_warnings(run, scores, len(tree.donors), settings),
@@ -235,19 +235,16 @@ def _mechanism(
 
 
 def _scores(run: Run, signals: Signals, settings: ScoringSettings) -> dict[str, ProfileScore]:
-    values = {
-        "struct": float(signals.struct.mean()),
-        "cov": float(signals.cov.mean()),
-        "coh": signals.coherence.value,
-        "temp": float(signals.temp.mean()),
-    }
+    values = signals.means()
+    edit = values.pop("edit")
+    draws = signals.per_draw()
     scores: dict[str, ProfileScore] = {}
     for profile in (PAPER, TUNED):
-        score, spread = weigh(signals, profile)
+        score, spread = weigh(draws, profile)
         scores[profile.name] = ProfileScore(
             score=score,
             tier=tier(score, run.trajectory.outcome, profile),
-            signals=values | {"edit": float(signals.edit.mean())} if "edit" in profile.weights else values,
+            signals=values | {"edit": edit} if "edit" in profile.weights else values,
             spread=spread,
         )
     if settings.profile == UNREFERENCED.name:

@@ -95,13 +95,13 @@ def _best(match: Mapping[int, float], nodes: Mapping[int, float] | Sequence[int]
 def _advance(reference: Reference, here: int, match: Mapping[int, float], lookahead: int) -> int | None:
     if not match:
         return None
-    depth = ROOT if here == ROOT else reference.nodes[here].depth
+    depth = ROOT if here == ROOT else reference.depths[here]
     reachable = [node for node in match if reference.is_below(node, here)]
-    near = [node for node in reachable if reference.nodes[node].depth - depth <= 1 + lookahead]
+    near = [node for node in reachable if reference.depths[node] - depth <= 1 + lookahead]
     if not near:
         return None
-    closest = min(reference.nodes[node].depth for node in near)
-    return _best(match, [node for node in near if reference.nodes[node].depth == closest])
+    closest = min(reference.depths[node] for node in near)
+    return _best(match, [node for node in near if reference.depths[node] == closest])
 
 
 def _is_lost(reference: Reference, here: int, matches: Matches, position: int, patience: int) -> bool:
@@ -120,7 +120,7 @@ def _divergence(
     here: int,
 ) -> Divergence | None:
     if not departures:
-        if here != ROOT and reference.nodes[here].ends:
+        if here != ROOT and reference.is_end(here):
             return None
         return Divergence(
             step=trace.acting[-1] if trace.acting else 0,
@@ -152,10 +152,10 @@ def _divergence(
 
 
 def _expected(reference: Reference, node: int) -> tuple[Expected, ...]:
-    children = sorted(reference.next_nodes(node), key=lambda child: (-reference.nodes[child].support, child))
+    offered = [reference.node(child) for child in reference.next_nodes(node)]
     return tuple(
-        Expected(node=child, action=reference.signature(child).action, support=reference.nodes[child].support)
-        for child in children
+        Expected(node=child.index, action=child.action, support=child.support)
+        for child in sorted(offered, key=lambda child: (-child.support, child.index))
     )
 
 

@@ -1,7 +1,7 @@
 """All references of one candidate as arrays, so that every draw is scored in one pass.
 
 Draws share donors, and a node with one member is that donor's state whichever tree it stands in. So the
-forest keeps one column per different node and one row per different path, and each tree points into them."""
+forest keeps each different node and each different path once, and each tree points into them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workers.agentlens.equivalence import Codebook, Coded, confidence_matrix
-from workers.agentlens.reference import Donor, Reference, distinct, draw
+from workers.agentlens.reference import Donor, Reference, distinct, draw, lots
 from workers.agentlens.settings import ScoringSettings
 from workers.agentlens.trace import Trace
 
@@ -25,9 +25,9 @@ class Forest:
     """The trees of all draws.
 
     coded: signatures of the donors' acting states side by side. merged: for each node with several members,
-    the columns of `coded` that it joins. paths: shape (paths, longest), node columns from root to end, padded
-    with the column after the last, which is always 0. lengths: of the paths. tree_paths, tree_nodes: for each
-    draw the rows of `paths` and the node columns that its tree holds. node_columns: for draw 0, the column of
+    the columns of `coded` that it joins. paths: shape (longest, paths), node columns from first to last step,
+    padded with the column after the last, which is always 0. lengths: of the paths. tree_paths, tree_nodes:
+    for each draw the paths and the node columns that its tree holds. node_columns: for draw 0, the column of
     each tree node by node index. profiles: mean stage profile of each draw's donors, shape (draws, 3, 4).
     """
 
@@ -66,9 +66,9 @@ class Forest:
             matches[state][node] = float(first[state, node])
         return matches
 
-    def donor_of_path(self, row: int) -> Donor:
-        """The donor of draw 0 whose run a row of `paths` is."""
-        position: int = self.tree_paths[0].tolist().index(row)
+    def donor_of_path(self, path: int) -> Donor:
+        """The donor of draw 0 whose run a path is."""
+        position: int = self.tree_paths[0].tolist().index(path)
         return self.trees[0].donors[position]
 
 
@@ -82,6 +82,9 @@ class DonorPool:
         self._coded: dict[str, Coded] = {}
         self._trees: dict[tuple[str, ...], Reference] = {}
         self._forests: dict[str | None, Forest | None] = {}
+        self._orders = [
+            lots(self.donors, number=number, seed=settings.seed) for number in range(settings.draws)
+        ]
         self._drawn = frozenset(donor.trace.sequence for donors in self._draws(None) for donor in donors)
 
     def forest(self, candidate: Trace) -> Forest | None:
@@ -97,10 +100,7 @@ class DonorPool:
         return self._codebook.encode(candidate.signatures, absent=_CANDIDATE)
 
     def _draws(self, excluded: str | None) -> list[tuple[Donor, ...]]:
-        return [
-            draw(self.donors, number=number, excluded=excluded, settings=self.settings)
-            for number in range(self.settings.draws)
-        ]
+        return [draw(order, count=self.settings.donors, excluded=excluded) for order in self._orders]
 
     def _columns(self, donor: Donor) -> Coded:
         key = donor.trace.sequence
@@ -132,7 +132,7 @@ class DonorPool:
             paths=paths,
             lengths=lengths,
             tree_paths=tuple(rows for _, rows in placed),
-            tree_nodes=tuple(np.unique(columns) for columns, _ in placed),
+            tree_nodes=tuple(columns for columns, _ in placed),
             node_columns=placed[0][0],
             profiles=np.array(
                 [np.mean([donor.trace.profile for donor in tree.donors], axis=0) for tree in trees]
@@ -141,7 +141,7 @@ class DonorPool:
 
 
 class _Layout:
-    """Gives nodes their columns and paths their rows, each different one once."""
+    """Gives nodes their columns and paths their numbers, each different one once."""
 
     def __init__(self, states: int) -> None:
         self._states = states
@@ -149,27 +149,26 @@ class _Layout:
         self._paths: dict[tuple[int, ...], int] = {}
 
     def place(self, tree: Reference, offset: dict[str, int]) -> tuple[Ints, Ints]:
-        """The column of every node of a tree, and the rows of its paths."""
+        """The column of every node of a tree, and the numbers of its paths."""
         starts = [offset[donor.trace.sequence] for donor in tree.donors]
         columns = [
-            self._column(tuple(sorted(starts[donor] + step for donor, step in node.members)))
-            for node in tree.nodes
+            starts[members[0][0]] + members[0][1] if len(members) == 1 else self._merged(members, starts)
+            for members in tree.members
         ]
         rows = [self._row(tuple(columns[node] for node in path)) for path in tree.paths]
         return np.array(columns, dtype=np.intp), np.array(rows, dtype=np.intp)
 
-    def _column(self, members: tuple[int, ...]) -> int:
-        if len(members) == 1:
-            return members[0]
-        return self._states + self.merged.setdefault(members, len(self.merged))
+    def _merged(self, members: Sequence[tuple[int, int]], starts: Sequence[int]) -> int:
+        key = tuple(sorted(starts[donor] + step for donor, step in members))
+        return self._states + self.merged.setdefault(key, len(self.merged))
 
     def _row(self, path: tuple[int, ...]) -> int:
         return self._paths.setdefault(path, len(self._paths))
 
     def padded(self) -> tuple[Ints, npt.NDArray[np.float64]]:
-        """Paths as one array, padded with the column after the last one; and their lengths."""
+        """Paths as the columns of one array, padded with the column after the last node's; their lengths."""
         lengths = np.array([len(path) for path in self._paths], dtype=np.float64)
-        table = np.full((len(self._paths), int(lengths.max())), self._states + len(self.merged), np.intp)
+        table = np.full((int(lengths.max()), len(self._paths)), self._states + len(self.merged), np.intp)
         for row, path in enumerate(self._paths):
-            table[row, : len(path)] = path
+            table[: len(path), row] = path
         return table, lengths

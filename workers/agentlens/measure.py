@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from workers.agentlens.forest import Forest
 from workers.agentlens.profiles import Profile
-from workers.agentlens.score import composite, rescale
+from workers.agentlens.score import rescale
 from workers.agentlens.signals.coherence import Coherence, coherence
 from workers.agentlens.signals.coverage import coverage
 from workers.agentlens.signals.edit_agreement import edit_agreement
@@ -45,6 +47,17 @@ class Signals:
             "coh": np.full(len(self.struct), 100.0 * self.coherence.value),
         }
 
+    def means(self) -> dict[str, float]:
+        """Every signal averaged over the draws; coh and temp on 0 to 1, the others on 0 to 100."""
+        draws = len(self.struct)
+        return {
+            "struct": float(self.struct.sum()) / draws,
+            "cov": float(self.cov.sum()) / draws,
+            "edit": float(self.edit.sum()) / draws,
+            "temp": float(self.temp.sum()) / draws,
+            "coh": self.coherence.value,
+        }
+
 
 def measure(trace: Trace, forest: Forest, confidences: Floats, *, blind_retries: int) -> Signals:
     """Measure a run against the trees of all draws.
@@ -64,15 +77,17 @@ def measure(trace: Trace, forest: Forest, confidences: Floats, *, blind_retries:
     )
 
 
-def weigh(signals: Signals, profile: Profile) -> tuple[float, float]:
-    """A profile's score, averaged over the draws, and the standard deviation of the draws' scores.
+def weigh(signals: Mapping[str, Floats], profile: Profile) -> tuple[float, float]:
+    """A profile's score, averaged over the draws, and the standard deviation of the draws' scores; `signals`
+    as from `Signals.per_draw`.
 
     The weighted sums are averaged before the rescaling map, so that the map changes no order of runs."""
-    draws = signals.per_draw()
-    sums = sum((weight * draws[name] for name, weight in profile.weights.items()), np.zeros(1))
-    each = [rescale(float(value), profile.knots) for value in sums]
-    score = composite({name: float(values.mean()) for name, values in draws.items()}, profile)
-    return score, float(np.std(each))
+    weighted = [weight * signals[name] for name, weight in profile.weights.items()]
+    sums = np.add.reduce(weighted).tolist()
+    scores = [rescale(value, profile.knots) for value in sums]
+    mean = sum(scores) / len(scores)
+    spread = math.sqrt(sum((score - mean) ** 2 for score in scores) / len(scores))
+    return rescale(sum(sums) / len(sums), profile.knots), spread
 
 
 def process_signals(trace: Trace, *, blind_retries: int) -> dict[str, float]:

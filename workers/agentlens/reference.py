@@ -6,6 +6,7 @@ things; after the first difference they branch for good, so every path is one re
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 from collections.abc import Iterable, Sequence
 
@@ -16,6 +17,7 @@ from workers.agentlens.trajectory import State
 from workers.agentlens.waste.finding import Finding
 
 ROOT = -1
+"""The place before the first step, the parent of every first step."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -32,43 +34,35 @@ class Donor:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A step of the reference. `members` are (donor, acting position) pairs, the representative first;
-    `parent` is ROOT for a first step; `ends` are the donors whose run ends here; the nodes below it have an
-    `entry` greater than its own and less than `exit`."""
+    """A step of the reference, as reports and pictures need it. `support` is how many donors took it,
+    `ends` how many ended here."""
 
     index: int
     parent: int
     depth: int
-    entry: int
-    exit: int
-    members: tuple[tuple[int, int], ...]
-    children: tuple[int, ...]
-    ends: tuple[int, ...]
-
-    @property
-    def support(self) -> int:
-        """How many donors went through this step."""
-        return len(self.members)
+    state: State
+    action: str
+    support: int
+    ends: int
 
 
-@dataclasses.dataclass(slots=True)
-class _Growing:
-    parent: int
-    depth: int
-    members: list[tuple[int, int]]
-    children: list[int] = dataclasses.field(default_factory=list)
-    ends: list[int] = dataclasses.field(default_factory=list)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reference:
-    """A built tree. `donors` are in building order, which is the order of their sequence digests and so does
-    not depend on the order in which files were given. `paths[d]` are the nodes of donor d from root to end."""
+    """A prefix tree; its columns have one entry a node, in the order of creation.
 
-    donors: tuple[Donor, ...]
-    nodes: tuple[Node, ...]
-    roots: tuple[int, ...]
-    paths: tuple[tuple[int, ...], ...]
+    donors: in building order, which is that of their sequence digests and so not that of the files given.
+    parents, depths: the tree. members: (donor, acting position) pairs, the representative first. children: of
+    each node. roots: the first steps. paths: the nodes of each donor from its first to its last step.
+    """
+
+    def __init__(self, donors: Sequence[Donor], settings: ScoringSettings) -> None:
+        self.donors = tuple(donors)
+        self.parents: list[int] = []
+        self.depths: list[int] = []
+        self.members: list[list[tuple[int, int]]] = []
+        self.children: list[list[int]] = []
+        self.roots: list[int] = []
+        self._settings = settings
+        self.paths = tuple(self._insert(position) for position in range(len(self.donors)))
 
     @classmethod
     def build(cls, donors: Iterable[Donor], settings: ScoringSettings = DEFAULT_SETTINGS) -> Reference:
@@ -79,98 +73,104 @@ class Reference:
         usable = distinct(donors)
         if len(usable) < 2:
             raise ValueError(f"a reference needs at least 2 different passing runs, got {len(usable)}")
-        growing: list[_Growing] = []
-        roots: list[int] = []
-        paths = tuple(_insert(usable, position, growing, roots, settings) for position in range(len(usable)))
-        spans = _spans(growing, roots)
-        nodes = tuple(
-            Node(
-                index=index,
-                parent=node.parent,
-                depth=node.depth,
-                entry=spans[index][0],
-                exit=spans[index][1],
-                members=tuple(node.members),
-                children=tuple(node.children),
-                ends=tuple(node.ends),
-            )
-            for index, node in enumerate(growing)
-        )
-        return cls(donors=usable, nodes=nodes, roots=tuple(roots), paths=paths)
+        return cls(usable, settings)
 
-    def state(self, node: int) -> State:
-        """The representative state of a node: the first donor's."""
-        donor, position = self.nodes[node].members[0]
+    def __len__(self) -> int:
+        return len(self.parents)
+
+    def node(self, index: int) -> Node:
+        """One node with its representative, the first donor that took the step."""
+        donor, position = self.members[index][0]
         trace = self.donors[donor].trace
-        return trace.states[trace.acting[position]]
+        return Node(
+            index=index,
+            parent=self.parents[index],
+            depth=self.depths[index],
+            state=trace.states[trace.acting[position]],
+            action=trace.signatures[position].action,
+            support=self.support(index),
+            ends=sum(path[-1] == index for path in self.paths),
+        )
 
-    def signature(self, node: int) -> Signature:
-        """The representative's signature."""
-        donor, position = self.nodes[node].members[0]
-        return self.donors[donor].trace.signatures[position]
+    def support(self, node: int) -> int:
+        """How many donors went through a node."""
+        return len(self.members[node])
+
+    def is_end(self, node: int) -> bool:
+        """Whether some donor's run ends at a node."""
+        return any(path[-1] == node for path in self.paths)
+
+    def next_nodes(self, node: int) -> Sequence[int]:
+        """The children of a node; the first steps for ROOT."""
+        return self.roots if node == ROOT else self.children[node]
 
     def is_below(self, node: int, ancestor: int) -> bool:
         """Whether a node lies below another one; everything lies below ROOT."""
         if ancestor == ROOT:
             return True
-        above = self.nodes[ancestor]
-        return above.entry < self.nodes[node].entry < above.exit
+        entries, exits = self._spans
+        return entries[ancestor] < entries[node] < exits[ancestor]
 
-    def next_nodes(self, node: int) -> tuple[int, ...]:
-        """The children of a node; the first steps for ROOT."""
-        return self.roots if node == ROOT else self.nodes[node].children
+    @functools.cached_property
+    def _spans(self) -> tuple[list[int], list[int]]:
+        """Preorder number of each node, and the number after its last descendant's. Without recursion: a run
+        may be longer than Python's stack is deep."""
+        size = [1] * len(self)
+        for index in range(len(self) - 1, -1, -1):  # children are always younger than their parent
+            parent = self.parents[index]
+            if parent != ROOT:
+                size[parent] += size[index]
+        entries = [0] * len(self)
+        following = 0
+        for root in self.roots:
+            entries[root] = following
+            following += size[root]
+        for index in range(len(self)):
+            following = entries[index] + 1
+            for child in self.children[index]:
+                entries[child] = following
+                following += size[child]
+        return entries, [entry + count for entry, count in zip(entries, size, strict=True)]
 
+    def _insert(self, donor: int) -> tuple[int, ...]:
+        """Add a donor and return its path: along existing nodes as long as they match, then a chain of its
+        own."""
+        signatures = self.donors[donor].trace.signatures
+        path: list[int] = []
+        here = ROOT
+        for step, signature in enumerate(signatures):
+            best = self._matching_child(here, signature)
+            if best is None:
+                break
+            self.members[best].append((donor, step))
+            path.append(best)
+            here = best
+        first, shared = len(self), len(path)
+        fresh = range(first, first + len(signatures) - shared)
+        if fresh:
+            (self.roots if here == ROOT else self.children[here]).append(first)
+            self.parents += [here, *fresh[:-1]]
+            self.depths += range(shared, len(signatures))
+            self.members += [[(donor, step)] for step in range(shared, len(signatures))]
+            self.children += [[child] for child in fresh[1:]]
+            self.children.append([])
+        return (*path, *fresh)
 
-def _insert(
-    donors: Sequence[Donor],
-    position: int,
-    growing: list[_Growing],
-    roots: list[int],
-    settings: ScoringSettings,
-) -> tuple[int, ...]:
-    path: list[int] = []
-    here = ROOT
-    for step, signature in enumerate(donors[position].trace.signatures):
-        children = roots if here == ROOT else growing[here].children
-        best, best_rank = ROOT, (settings.match_threshold, 0)
-        for child in children:
+    def _matching_child(self, here: int, signature: Signature) -> int | None:
+        best, best_rank = None, (self._settings.match_threshold, 0)
+        for child in self.next_nodes(here):
             sure = max(
-                confidence(signature, donors[d].trace.signatures[p], line_overlap=settings.line_overlap)
-                for d, p in growing[child].members
+                confidence(
+                    signature,
+                    self.donors[donor].trace.signatures[position],
+                    line_overlap=self._settings.line_overlap,
+                )
+                for donor, position in self.members[child]
             )
-            rank = (sure, len(growing[child].members))
+            rank = (sure, self.support(child))
             if rank > best_rank:
                 best, best_rank = child, rank
-        if best == ROOT:
-            best = len(growing)
-            children.append(best)
-            growing.append(_Growing(parent=here, depth=step, members=[]))
-        growing[best].members.append((position, step))
-        path.append(best)
-        here = best
-    growing[here].ends.append(position)
-    return tuple(path)
-
-
-def _spans(growing: Sequence[_Growing], roots: Sequence[int]) -> list[tuple[int, int]]:
-    """Preorder number of each node and the number after its last descendant's. Without recursion: a run may
-    be longer than Python's stack is deep."""
-    size = [1] * len(growing)
-    for index in range(len(growing) - 1, -1, -1):  # children are always younger than their parent
-        parent = growing[index].parent
-        if parent != ROOT:
-            size[parent] += size[index]
-    entry = [0] * len(growing)
-    following = 0
-    for root in roots:
-        entry[root] = following
-        following += size[root]
-    for index, node in enumerate(growing):
-        following = entry[index] + 1
-        for child in node.children:
-            entry[child] = following
-            following += size[child]
-    return [(entry[index], entry[index] + size[index]) for index in range(len(growing))]
+        return best
 
 
 def distinct(donors: Iterable[Donor]) -> tuple[Donor, ...]:
@@ -183,24 +183,24 @@ def distinct(donors: Iterable[Donor]) -> tuple[Donor, ...]:
     return tuple(kept.values())
 
 
-def draw(
-    pool: Sequence[Donor], *, number: int, excluded: str | None, settings: ScoringSettings
-) -> tuple[Donor, ...]:
-    """The donors of draw `number`: k of the pool, without the run whose sequence is `excluded`.
+def lots(pool: Iterable[Donor], *, number: int, seed: int) -> list[Donor]:
+    """The pool in the order of draw `number`: that of a digest over seed, draw and sequence. It depends
+    neither on the order of files nor on their names, which may hold a label."""
 
-    Each model gives one donor before any gives a second. Within that, the order is that of a digest over
-    seed, draw and sequence: it depends neither on the order of files nor on names, which may hold a label."""
-    ranked = sorted(
-        (donor for donor in pool if donor.trace.sequence != excluded),
-        key=lambda donor: _lot(donor.trace.sequence, number, settings.seed),
-    )
+    def lot(donor: Donor) -> bytes:
+        return hashlib.sha256(f"{seed}:{number}:{donor.trace.sequence}".encode()).digest()
+
+    return sorted(pool, key=lot)
+
+
+def draw(ordered: Sequence[Donor], *, count: int, excluded: str | None = None) -> tuple[Donor, ...]:
+    """The first `count` donors of a pool in drawing order (`lots`), without the run whose sequence is
+    `excluded`; each model gives one donor before any gives a second."""
     taken: dict[str, int] = {}
     strata: list[tuple[int, int]] = []
-    for position, donor in enumerate(ranked):
-        strata.append((taken.get(donor.model, 0), position))
-        taken[donor.model] = strata[-1][0] + 1
-    return tuple(ranked[position] for _, position in sorted(strata)[: settings.donors])
-
-
-def _lot(sequence: str, number: int, seed: int) -> bytes:
-    return hashlib.sha256(f"{seed}:{number}:{sequence}".encode()).digest()
+    for position, donor in enumerate(ordered):
+        if donor.trace.sequence != excluded:
+            turn = taken.get(donor.model, 0)
+            taken[donor.model] = turn + 1
+            strata.append((turn, position))
+    return tuple(ordered[position] for _, position in sorted(strata)[:count])
