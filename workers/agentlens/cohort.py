@@ -87,7 +87,7 @@ def summarise(rows: Iterable[Row], *, seed: int = 0) -> dict[str, object]:
         "tiers": _tiers(judged),
         "discrimination": _discrimination(judged, seed),
         "signals": _signals(judged, seed),
-        "models": _models(judged, seed),
+        "models": models(judged, seed=seed),
         "mechanisms": _mechanisms(judged),
         "waste": _waste(judged),
         "cost": _cost(judged),
@@ -159,7 +159,7 @@ def _by_model(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return dict(sorted(groups.items()))
 
 
-def _models(rows: Sequence[Row], seed: int) -> list[dict[str, object]]:
+def models(rows: Sequence[Row], *, seed: int) -> list[dict[str, object]]:
     """One entry a model, best pass rate first; `shift` is the rank by pass rate minus the rank by quality,
     positive if quality ranks the model higher. Quality is the mean score of all its runs."""
     groups = _by_model(rows)

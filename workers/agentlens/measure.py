@@ -91,16 +91,22 @@ def weigh(signals: Mapping[str, Floats], profile: Profile) -> tuple[float, float
 
 
 def process_signals(trace: Trace, *, blind_retries: int) -> dict[str, float]:
-    """What can be said without any reference, each on 0 to 100: coherence, whether a source was edited, and
-    the executed checks after the last edit (1 gives 50, 2 give 75, …)."""
+    """What can be said without any reference, each on 0 to 100: coherence, whether a source was edited, the
+    executed checks after the last edit (1 gives 50, 2 give 75, …), and whether something was executed before
+    the first edit, which mostly means that the problem was reproduced."""
     checks = 0
+    reproduced = has_edit = False
     for position, index in enumerate(trace.acting):
+        executed = trace.signatures[position].kind in _EXECUTED
         if trace.intents[index] is Intent.I:
-            checks = 0
-        elif trace.intents[index] is Intent.V and trace.signatures[position].kind in _EXECUTED:
-            checks += 1
+            checks, has_edit = 0, True
+        elif executed and has_edit:
+            checks += trace.intents[index] is Intent.V
+        elif executed:
+            reproduced = True
     return {
         "coh": 100.0 * coherence(trace.intents, blind_retries=blind_retries).value,
         "edited": 100.0 * bool(trace.edited),
         "checked": 100.0 * (1 - 0.5**checks) if trace.edited else 0.0,
+        "reproduced": 100.0 * (reproduced and has_edit),
     }

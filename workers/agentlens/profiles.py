@@ -23,7 +23,6 @@ class Profile:
     knots: tuple[tuple[float, float], ...] = ()
     ideal_cut: float = IDEAL_CUT
     lucky_cut: float = LUCKY_CUT
-    is_low_confidence: bool = False
 
 
 PAPER: Final = Profile(
@@ -32,13 +31,13 @@ PAPER: Final = Profile(
 TUNED: Final = Profile(
     name="tuned",
     version=1,
-    weights={"struct": 0.35, "edit": 0.35, "coh": 0.15, "temp": 0.15},
-    knots=((0.0, 0.0), (53.4, 47.0), (85.2, 70.0), (100.0, 100.0)),
+    weights={"struct": 0.38, "edit": 0.32, "coh": 0.14, "temp": 0.16},
+    knots=((0.0, 0.0), (57.6, 47.0), (81.6, 70.0), (100.0, 100.0)),
 )
 UNREFERENCED: Final = Profile(
     name="unreferenced",
     version=1,
-    weights={"coh": 0.5, "edited": 0.2, "checked": 0.3},
-    is_low_confidence=True,
+    weights={"coh": 0.29, "edited": 0.32, "checked": 0.27, "reproduced": 0.12},
+    knots=((0.0, 0.0), (67.2, 47.0), (91.1, 70.0), (100.0, 100.0)),
 )
 PROFILES: Final[Mapping[str, Profile]] = {profile.name: profile for profile in (PAPER, TUNED, UNREFERENCED)}
