@@ -73,7 +73,7 @@ def timed(folders: Sequence[Path]) -> tuple[Seconds, int]:
         marks.append(time.process_time())
         labelled = [dataclasses.replace(t, states=label(t.states)) for t in trajectories]
         marks.append(time.process_time())
-        assess_problem([prepare(t) for t in labelled])
+        list(assess_problem([prepare(t) for t in labelled]))
         marks.append(time.process_time())
         for field, start, end in zip(dataclasses.fields(spent), marks, marks[1:], strict=False):
             setattr(spent, field.name, getattr(spent, field.name) + end - start)

@@ -6,7 +6,8 @@ prepare ─ forest ─ confidences ─ measure ─ weigh ─ walk ─ charge ─
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from workers.agentlens.trace import Trace, trace
 from workers.agentlens.trajectory import RunOutcome, Trajectory
 from workers.agentlens.waste import Waste
 from workers.agentlens.waste.finding import Finding
+
+_TOGETHER: Final = 64
+"""How many runs are compared with the donors at once; bounds the memory of one problem."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -113,16 +117,30 @@ def pool(runs: Iterable[Run], settings: ScoringSettings = DEFAULT_SETTINGS) -> D
     return DonorPool([run.donor for run in runs if run.trajectory.outcome == "passed"], settings)
 
 
-def assess_problem(runs: Sequence[Run], settings: ScoringSettings = DEFAULT_SETTINGS) -> list[Assessment]:
+def assess_problem(runs: Sequence[Run], settings: ScoringSettings = DEFAULT_SETTINGS) -> Iterator[Assessment]:
     """Assess the runs of one problem against each other, in the order given."""
-    donors = pool(runs, settings)
-    return [assess(run, donors) for run in runs]
+    return assess_all(runs, pool(runs, settings))
+
+
+def assess_all(runs: Sequence[Run], donors: DonorPool) -> Iterator[Assessment]:
+    """Assess runs against the pool of their problem, some at a time: they share the comparisons of the steps
+    that they have in common."""
+    for start in range(0, len(runs), _TOGETHER):
+        batch = runs[start : start + _TOGETHER]
+        for run, confidences in zip(batch, donors.confidences([run.trace for run in batch]), strict=True):
+            yield _assess(run, donors, confidences)
 
 
 def assess(run: Run, donors: DonorPool) -> Assessment:
     """Assess one run against the pool of its problem, leaving itself out of every reference."""
+    return next(assess_all([run], donors))
+
+
+def _assess(run: Run, donors: DonorPool, confidences: Floats) -> Assessment:
     forest = donors.forest(run.trace)
-    judged = _judge(run, donors, forest) if forest is not None else _judge_alone(run, donors)
+    judged = (
+        _judge_alone(run, donors) if forest is None else _judge(run, donors.settings, forest, confidences)
+    )
     trajectory = run.trajectory
     spent = [
         (state.tokens_in or 0) + (state.tokens_out or 0)
@@ -174,12 +192,12 @@ class _Judgement:
     warnings: tuple[str, ...]
 
 
-def _judge(run: Run, pool: DonorPool, forest: Forest) -> _Judgement:
-    settings, tree = pool.settings, forest.trees[0]
-    confidences = forest.confidences(pool.encode(run.trace), settings)
+def _judge(run: Run, settings: ScoringSettings, forest: Forest, confidences: Floats) -> _Judgement:
+    first = forest.trees[0]
+    tree = first.reference
     signals = measure(run.trace, forest, confidences, blind_retries=waste.blind_retries(run.findings))
     scores = _scores(run, signals, settings)
-    matches = forest.matches(confidences)
+    matches = _matches(confidences[:, first.columns])
     way = divergence.walk(run.trace, tree, matches, settings)
     wasted = waste.charge(
         run.trace,
@@ -194,10 +212,10 @@ def _judge(run: Run, pool: DonorPool, forest: Forest) -> _Judgement:
         divergence=way.divergence,
         matched=way.path,
         waste=wasted,
-        evidence=_evidence(run.trace, signals, forest, confidences),
+        evidence=_evidence(run.trace, signals, forest),
         reference=ReferenceUsed(
             donors=tuple(donor.donor_id for donor in tree.donors),
-            donors_drawn=len({donor.trace.sequence for t in forest.trees for donor in t.donors}),
+            donors_drawn=len({d.trace.sequence for t in forest.trees for d in t.reference.donors}),
             draws=settings.draws,
             nodes=len(tree),
             match_threshold=settings.match_threshold,
@@ -265,26 +283,39 @@ def _process_score(run: Run) -> dict[str, ProfileScore]:
     }
 
 
-def _evidence(trace: Trace, signals: Signals, forest: Forest, confidences: Floats) -> dict[str, object]:
-    best = signals.best_path
-    touched = np.count_nonzero(confidences[:, forest.tree_nodes[0]], axis=0) > 0
+def _evidence(trace: Trace, signals: Signals, forest: Forest) -> dict[str, object]:
+    first = forest.trees[0]
+    best = forest.rows[0][signals.best_donor]
     coherence = signals.coherence
     return {
         "struct": {
-            "donor": forest.donor_of_path(best).donor_id,
+            "donor": first.reference.donors[signals.best_donor].donor_id,
             "ordered_recall": float(signals.alignment.recall[best]),
             "unordered_precision": float(signals.alignment.precision[best]),
         },
-        "cov": {"matched_nodes": int(touched.sum()), "nodes": len(touched)},
+        "cov": {
+            "matched_nodes": int(np.count_nonzero(signals.touched[first.columns])),
+            "nodes": len(first.columns),
+        },
         "coh": {
             "forward": coherence.forward,
             "backward": coherence.backward,
             "blind_retries": coherence.blind_retries,
             "verified": coherence.verified,
         },
-        "temp": {"run": trace.profile.tolist(), "reference": forest.profiles[0].tolist()},
+        "temp": {"run": trace.profile.tolist(), "reference": first.profile.tolist()},
         "edit": {"lines_changed": len(trace.region)},
     }
+
+
+def _matches(confidences: Floats) -> list[dict[int, float]]:
+    """For each acting state its confidence to each tree node that it matches."""
+    matches: list[dict[int, float]] = [{} for _ in range(len(confidences))]
+    states, nodes = np.nonzero(confidences)
+    values = confidences[states, nodes]
+    for state, node, value in zip(states.tolist(), nodes.tolist(), values.tolist(), strict=True):
+        matches[state][node] = value
+    return matches
 
 
 def _warnings(

@@ -80,7 +80,7 @@ def walk(trace: Trace, reference: Reference, matches: Matches, settings: Scoring
             departures.append((position, here, back))
             if back is None:
                 break
-            here = _best(matches[back], matches[back])
+            here = _surest(matches[back])
             path.append((trace.acting[back], here))
             position = back + 1
         else:
@@ -88,20 +88,22 @@ def walk(trace: Trace, reference: Reference, matches: Matches, settings: Scoring
     return Walk(path=tuple(path), divergence=_divergence(trace, reference, matches, departures, here))
 
 
-def _best(match: Mapping[int, float], nodes: Mapping[int, float] | Sequence[int]) -> int:
-    return max(nodes, key=lambda node: (match[node], -node))
-
-
 def _advance(reference: Reference, here: int, match: Mapping[int, float], lookahead: int) -> int | None:
-    if not match:
-        return None
-    depth = ROOT if here == ROOT else reference.depths[here]
-    reachable = [node for node in match if reference.is_below(node, here)]
-    near = [node for node in reachable if reference.depths[node] - depth <= 1 + lookahead]
-    if not near:
-        return None
-    closest = min(reference.depths[node] for node in near)
-    return _best(match, [node for node in near if reference.depths[node] == closest])
+    """The best matching node among the closest ones below `here`, within the lookahead."""
+    best: int | None = None
+    best_rank = (0.0, 0.0, 0)
+    deepest = reference.depth(here) + 1 + lookahead
+    for node, sure in match.items():
+        depth = reference.depth(node)
+        if depth <= deepest and reference.is_below(node, here):
+            rank = (-depth, sure, -node)
+            if best is None or rank > best_rank:
+                best, best_rank = node, rank
+    return best
+
+
+def _surest(match: Mapping[int, float]) -> int:
+    return max(match, key=lambda node: (match[node], -node))
 
 
 def _is_lost(reference: Reference, here: int, matches: Matches, position: int, patience: int) -> bool:

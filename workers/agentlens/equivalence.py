@@ -5,15 +5,15 @@ pairs at once on integer codes; a property test holds the two together."""
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from workers.agentlens.shell import Command, Group
+from workers.agentlens.shell import Group
 from workers.agentlens.trajectory import Intent, Operation, State
 
 SAME_CONTENT: Final = 1.0
@@ -45,44 +45,50 @@ _FAMILY_OF_GROUP: Final = {
     Group.NOTHING: "nothing",
 }
 _LISTING_PROGRAMS: Final = frozenset({"ls", "tree", "dir", "find", "fd", "fdfind", "git ls-files"})
-Coded = npt.NDArray[np.int64]
-_EXACT, _PLACE, _SCOPE, _START, _END, _GROUP = range(6)
-_AGREEMENTS: Final = slice(6, 9)
+Code = tuple[int, int, int, int, int, int, int, int, int]
+_FIELDS: Final = ("exact", "place", "scope", "group", "program", "target", "flags", "start", "end")
+_EXACT, _PLACE, _SCOPE, _GROUP, _START, _END = 0, 1, 2, 3, 7, 8
+_NULLABLE: Final = 4
+_AGREEMENTS: Final = slice(4, 7)
+_PLACED: Final = frozenset({"view", "list", "edit", "undo"})
+_GROUPED_BY_KIND: Final = frozenset({"check", "run"})
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Signature:
-    """What of a state takes part in comparisons; None never equals anything.
+class Signature(NamedTuple):
+    """What of a state takes part in comparisons; None never equals anything. A tuple and not a dataclass,
+    because one is made for every step of every run and this makes it three times cheaper.
 
-    exact: content digest and path. place: intent, family and file. start, end: line range, 0 if unknown.
-    group: intent, family and what must agree inside the semantic group (a search's pattern, a program that
-    is its own group). program, target, flags: what raises the confidence inside a group.
+    exact: content digest and path. place: intent, family and file. group: intent, family and what must agree
+    inside the semantic group (a search's pattern, a program that is its own group). program, target, flags:
+    what raises the confidence inside a group. start, end: line range, 0 if unknown.
     kind: the family of action (`view`, `list`, `search`, `edit`, `check`, `run`, …). path: what it acts on.
     action: kind and what it acts on or looks for, the name of the step in waste patterns.
     """
 
     exact: str | None
-    kind: str = ""
-    path: str | None = None
-    action: str = ""
     place: str | None = None
     scope: str | None = None
-    start: int = 0
-    end: int = 0
     group: str | None = None
     program: str = ""
     target: str = ""
     flags: str = ""
+    start: int = 0
+    end: int = 0
+    kind: str = ""
+    path: str | None = None
+    action: str = ""
 
 
 def family(state: State) -> str:
     """The kind of action a state is, whether a tool or a shell line did it."""
-    if state.operation is Operation.SHELL and state.command is not None:
-        if state.command.program in _LISTING_PROGRAMS:
+    command = state.command
+    if command is not None and state.operation is Operation.SHELL:
+        strongest = command.strongest
+        if strongest.program in _LISTING_PROGRAMS:
             return "list"
-        return _FAMILY_OF_GROUP[state.command.kind]
-    return _FAMILY_OF_OPERATION.get(state.operation, state.operation.value)
+        return _FAMILY_OF_GROUP[strongest.group]
+    return _FAMILY_OF_OPERATION.get(state.operation) or state.operation.value
 
 
 def target_path(state: State) -> str | None:
@@ -99,12 +105,10 @@ def target_path(state: State) -> str | None:
     return segment.target
 
 
-def searched_for(state: State) -> str | None:
+@functools.lru_cache(maxsize=4096)
+def searched_for(pattern: str) -> str:
     """The longest identifier of a search's pattern (the pattern itself if it holds none): what two searches
     must share to be the same search."""
-    pattern = state.command.strongest.pattern if state.command is not None else None
-    if pattern is None:
-        return None
     words = _IDENTIFIER.findall(pattern)
     return max(words, key=lambda word: (len(word), word)) if words else pattern
 
@@ -112,49 +116,67 @@ def searched_for(state: State) -> str | None:
 def _lines(state: State) -> tuple[int, int]:
     if state.lines is not None:
         return state.lines.start, state.lines.end
-    anchors = [edit.anchor for edit in state.edits if edit.anchor is not None]
-    if anchors:
-        return min(lines.start for lines in anchors), max(lines.end for lines in anchors)
+    if state.edits:
+        anchors = [edit.anchor for edit in state.edits if edit.anchor is not None]
+        if anchors:
+            return min(lines.start for lines in anchors), max(lines.end for lines in anchors)
     if state.command is not None and state.command.strongest.lines is not None:
         return state.command.strongest.lines
     return 0, 0
 
 
-def _group(state: State, kind: str, command: Command) -> str | None:
-    """The semantic group of a shell line. Lines that look must agree on what they look at; a checker or a
-    script may differ in its target and is then the same group with less confidence."""
-    if kind in ("check", "run"):
-        return f"{state.intent}|{kind}"
-    if kind == "search":
-        return f"{state.intent}|search|{searched_for(state)}"
-    return f"{state.intent}|{kind}|{command.program}|{target_path(state) or ''}"
-
-
 def signature(state: State) -> Signature:
-    """A labelled state's `Signature`. An O state matches on finish only (§3)."""
-    kind = family(state)
-    path = target_path(state)
-    if state.intent is Intent.O:
+    """A labelled state's `Signature`. An O state matches on finish only (§3).
+
+    Shell lines that look are of one group only if they look at the same thing; a checker or a script may
+    differ in its target and is then of the same group with less confidence."""
+    intent, command = state.intent, state.command
+    kind, path = family(state), target_path(state)
+    if intent is None or intent is Intent.O:
+        finish = "finish" if state.operation is Operation.FINISH else None
+        return Signature(exact=finish, kind=kind, path=path)
+    stage = f"{intent.value}|{kind}|"
+    place = stage + path if path is not None and kind in _PLACED else None
+    start, end = _lines(state) if place is not None else (0, 0)
+    exact = f"{state.content_digest}|{path}"
+    if command is None:
         return Signature(
-            exact="finish" if state.operation is Operation.FINISH else None, kind=kind, path=path
+            exact,
+            place,
+            state.scope,
+            None,
+            "",
+            "",
+            "",
+            start,
+            end,
+            kind,
+            path,
+            f"{kind}|{path or state.tool}",
         )
-    command = state.command
-    searched = searched_for(state) if kind == "search" else None
-    start, end = _lines(state)
-    has_place = path is not None and kind in ("view", "list", "edit", "undo")
+    strongest = command.strongest
+    name = path or strongest.program
+    if kind == "search" and strongest.pattern is not None:
+        name = searched_for(strongest.pattern)
+    if kind in _GROUPED_BY_KIND:
+        group = stage
+    elif kind == "search":
+        group = stage + name
+    else:
+        group = f"{stage}{strongest.program}|{path or ''}"
     return Signature(
-        exact=f"{state.content_digest}|{path}",
-        kind=kind,
-        path=path,
-        action=f"{kind}|{searched or path or (command.program if command else state.tool)}",
-        place=f"{state.intent}|{kind}|{path}" if has_place else None,
-        scope=state.scope,
-        start=start,
-        end=end,
-        group=_group(state, kind, command) if command else None,
-        program=command.program if command else "",
-        target=path or "",
-        flags=" ".join(command.flags) if command else "",
+        exact,
+        place,
+        state.scope,
+        group,
+        strongest.program,
+        path or "",
+        " ".join(strongest.flags),
+        start,
+        end,
+        kind,
+        path,
+        f"{kind}|{name}",
     )
 
 
@@ -187,58 +209,58 @@ def confidence(a: Signature, b: Signature, *, line_overlap: float = LINE_OVERLAP
     return 0.0
 
 
+class _Codes(dict[str | None, int]):
+    """Gives each new text the next number; None is −1."""
+
+    def __missing__(self, text: str | None) -> int:
+        number = self[text] = len(self) - 1
+        return number
+
+
 class Codebook:
     """Gives each text of one problem an integer. Only equality of codes is ever used, so the order in which
     texts arrive changes no score."""
 
     def __init__(self) -> None:
-        self._codes: dict[tuple[int, str], int] = {}
+        self._codes = _Codes({None: -1})
 
-    def encode(self, signatures: Sequence[Signature], *, absent: int) -> Coded:
-        """Signatures as integers, shape (9 fields in the order of `Signature`, signatures).
-
-        `absent` is the negative code of None: rows and columns of a matrix use different ones, so that None
-        equals nothing."""
+    def encode(self, signatures: Iterable[Signature]) -> list[Code]:
+        """Each signature as 9 integers: exact, place, scope, group, program, target, flags, start, end."""
         codes = self._codes
-
-        def code(kind: int, text: str | None) -> int:
-            return absent if text is None else codes.setdefault((kind, text), len(codes))
-
-        table = [
+        return [
             (
-                code(0, s.exact),
-                code(1, s.place),
-                code(2, s.scope),
-                s.start,
-                s.end,
-                code(3, s.group),
-                code(4, s.program),
-                code(5, s.target),
-                code(6, s.flags),
+                codes[s[0]],
+                codes[s[1]],
+                codes[s[2]],
+                codes[s[3]],
+                codes[s[4]],
+                codes[s[5]],
+                codes[s[6]],
+                s[7],
+                s[8],
             )
             for s in signatures
         ]
-        return np.array(table, dtype=np.int64).reshape(len(table), 9).T
 
 
 def confidence_matrix(
-    rows: Coded, columns: Coded, *, threshold: float, line_overlap: float = LINE_OVERLAP
+    rows: Sequence[Code], columns: Sequence[Code], *, threshold: float, line_overlap: float = LINE_OVERLAP
 ) -> npt.NDArray[np.float64]:
-    """`confidence` for every pair, shape (rows, columns); values under `threshold` (θ) become 0.
+    """`confidence` for every pair of codes of one codebook, shape (rows, columns); values under `threshold`
+    (θ) become 0.
 
     Only the few pairs that share content, file or group are looked at closely."""
-    same_exact = rows[_EXACT][:, None] == columns[_EXACT]
-    same_place = rows[_PLACE][:, None] == columns[_PLACE]
-    same_group = rows[_GROUP][:, None] == columns[_GROUP]
-    result = np.zeros(same_exact.shape)
+    a = np.array(rows, dtype=np.int32).reshape(len(rows), len(_FIELDS)).T
+    b = np.array(columns, dtype=np.int32).reshape(len(columns), len(_FIELDS)).T
+    a[:_NULLABLE][a[:_NULLABLE] < 0] = -2  # so that None equals no other None
+    result = np.zeros((len(rows), len(columns)))
 
-    i, j = np.nonzero(same_group)
-    agreements = (rows[_AGREEMENTS, i] == columns[_AGREEMENTS, j]).sum(axis=0)
+    i, j = np.nonzero(a[_GROUP][:, None] == b[_GROUP])
+    agreements = (a[_AGREEMENTS, i] == b[_AGREEMENTS, j]).sum(axis=0)
     result[i, j] = np.minimum(GROUP_CAP, GROUP_BASE + GROUP_STEP * agreements)
 
-    i, j = np.nonzero(same_place)
-    a_start, a_end = rows[_START, i], rows[_END, i]
-    b_start, b_end = columns[_START, j], columns[_END, j]
+    i, j = np.nonzero(a[_PLACE][:, None] == b[_PLACE])
+    a_start, a_end, b_start, b_end = a[_START, i], a[_END, i], b[_START, j], b[_END, j]
     shared = np.maximum(0, np.minimum(a_end, b_end) - np.maximum(a_start, b_start) + 1)
     ratio = shared / ((a_end - a_start + 1) + (b_end - b_start + 1) - shared)
     both_known = (a_start > 0) & (b_start > 0)
@@ -247,8 +269,9 @@ def confidence_matrix(
         OVERLAP_BASE + OVERLAP_SPAN * (ratio - line_overlap) / (1 - line_overlap),
         np.where((a_start == 0) & (b_start == 0), OVERLAP_BASE, result[i, j]),
     )
-    result[i, j] = np.where(rows[_SCOPE, i] == columns[_SCOPE, j], SAME_SCOPE, value)
+    result[i, j] = np.where(a[_SCOPE, i] == b[_SCOPE, j], SAME_SCOPE, value)
 
-    result[same_exact] = SAME_CONTENT
-    result[result < threshold] = 0.0
+    result[a[_EXACT][:, None] == b[_EXACT]] = SAME_CONTENT
+    if threshold > GROUP_BASE:
+        result[result < threshold] = 0.0
     return result

@@ -1,174 +1,156 @@
-"""All references of one candidate as arrays, so that every draw is scored in one pass.
+"""The references of one problem as arrays, so that a candidate is scored against every draw in one pass.
 
-Draws share donors, and a node with one member is that donor's state whichever tree it stands in. So the
-forest keeps each different node and each different path once, and each tree points into them."""
+Draws share donors, and a node that one donor alone went through is that donor's state whichever tree it stands
+in. So the pool keeps each different node as one column and each different path once, and trees point there."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from workers.agentlens.equivalence import Codebook, Coded, confidence_matrix
+from workers.agentlens.equivalence import Code, Codebook, confidence_matrix
 from workers.agentlens.reference import Donor, Reference, distinct, draw, lots
 from workers.agentlens.settings import ScoringSettings
+from workers.agentlens.signals.temporal import Profile
 from workers.agentlens.trace import Trace
 
-_DONOR, _CANDIDATE = -1, -2
 Ints = npt.NDArray[np.intp]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Planted:
+    """A tree in the pool's arrays. columns: of each node. paths: the pool's path of each donor. profile: mean
+    of the donors' stage profiles."""
+
+    reference: Reference
+    columns: Ints
+    paths: tuple[int, ...]
+    profile: Profile
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Forest:
-    """The trees of all draws.
+    """The trees of all draws that one candidate is scored against.
 
-    coded: signatures of the donors' acting states side by side. merged: for each node with several members,
-    the columns of `coded` that it joins. paths: shape (longest, paths), node columns from first to last step,
-    padded with the column after the last, which is always 0. lengths: of the paths. tree_paths, tree_nodes:
-    for each draw the paths and the node columns that its tree holds. node_columns: for draw 0, the column of
-    each tree node by node index. profiles: mean stage profile of each draw's donors, shape (draws, 3, 4).
+    paths: shape (longest, different paths), node columns from first to last step, padded with the pool's empty
+    column. lengths: of those paths. rows: for each draw, which of the paths its tree has, by donor. profiles:
+    shape (draws, 3, 4).
     """
 
-    trees: tuple[Reference, ...]
-    coded: Coded
-    merged: tuple[Ints, ...]
+    trees: tuple[Planted, ...]
     paths: Ints
-    lengths: npt.NDArray[np.float64]
-    tree_paths: tuple[Ints, ...]
-    tree_nodes: tuple[Ints, ...]
-    node_columns: Ints
-    profiles: npt.NDArray[np.float64]
-
-    def confidences(self, coded_candidate: Coded, settings: ScoringSettings) -> npt.NDArray[np.float64]:
-        """Confidence of each candidate state to each node column, shape (states, columns + 1).
-
-        A node's is the maximum over its members; the last column is the padding and is 0."""
-        direct = confidence_matrix(
-            coded_candidate,
-            self.coded,
-            threshold=settings.match_threshold,
-            line_overlap=settings.line_overlap,
-        )
-        states, columns = direct.shape
-        result = np.zeros((states, columns + len(self.merged) + 1))
-        result[:, :columns] = direct
-        for offset, members in enumerate(self.merged):
-            result[:, columns + offset] = direct[:, members].max(axis=1)
-        return result
-
-    def matches(self, confidences: npt.NDArray[np.float64]) -> list[dict[int, float]]:
-        """For each candidate state its confidence to each node of draw 0's tree that it matches."""
-        first = confidences[:, self.node_columns]
-        matches: list[dict[int, float]] = [{} for _ in range(len(first))]
-        for state, node in zip(*(axis.tolist() for axis in np.nonzero(first)), strict=True):
-            matches[state][node] = float(first[state, node])
-        return matches
-
-    def donor_of_path(self, path: int) -> Donor:
-        """The donor of draw 0 whose run a path is."""
-        position: int = self.tree_paths[0].tolist().index(path)
-        return self.trees[0].donors[position]
+    lengths: Floats
+    rows: tuple[Ints, ...]
+    profiles: Floats
 
 
 class DonorPool:
     """The donors of one problem and the references drawn from them, shared by all its candidates."""
 
-    def __init__(self, donors: Sequence[Donor], settings: ScoringSettings) -> None:
+    def __init__(self, donors: Iterable[Donor], settings: ScoringSettings) -> None:
         self.settings = settings
         self.donors = distinct(donors)
-        self._codebook = Codebook()
-        self._coded: dict[str, Coded] = {}
-        self._trees: dict[tuple[str, ...], Reference] = {}
-        self._forests: dict[str | None, Forest | None] = {}
         self._orders = [
             lots(self.donors, number=number, seed=settings.seed) for number in range(settings.draws)
         ]
-        self._drawn = frozenset(donor.trace.sequence for donors in self._draws(None) for donor in donors)
+        base = self._draws(None)
+        drawn = {donor.trace.sequence: donor for donors in base for donor in donors}
+        self._drawings = {None: base} | {sequence: self._draws(sequence) for sequence in drawn}
+        reachable = {
+            donor.trace.sequence: donor
+            for drawing in self._drawings.values()
+            for donors in drawing
+            for donor in donors
+        }
+        self._codebook = Codebook()
+        self._codes: list[Code] = []
+        self._starts: dict[str, int] = {}
+        for sequence, donor in reachable.items():
+            self._starts[sequence] = len(self._codes)
+            self._codes += self._codebook.encode(donor.trace.signatures)
+        self._merged: dict[tuple[int, ...], int] = {}
+        self._paths: dict[tuple[int, ...], int] = {}
+        self._trees: dict[tuple[str, ...], Planted] = {}
+        self._plantings = {
+            excluded: tuple(self._plant(donors) for donors in drawing) if len(drawing[0]) > 1 else None
+            for excluded, drawing in self._drawings.items()
+        }
+        self._forests: dict[str | None, Forest] = {}
 
     def forest(self, candidate: Trace) -> Forest | None:
         """The references for a candidate, none of them built from itself; None if fewer than 2 donors are
         left."""
-        excluded = candidate.sequence if candidate.sequence in self._drawn else None
+        excluded = candidate.sequence if candidate.sequence in self._plantings else None
+        trees = self._plantings[excluded]
+        if trees is None:
+            return None
         if excluded not in self._forests:
-            self._forests[excluded] = self._plant(self._draws(excluded))
+            self._forests[excluded] = self._assemble(trees)
         return self._forests[excluded]
 
-    def encode(self, candidate: Trace) -> Coded:
-        """The candidate's acting states in this problem's codes."""
-        return self._codebook.encode(candidate.signatures, absent=_CANDIDATE)
+    def confidences(self, candidates: Sequence[Trace]) -> list[Floats]:
+        """For each candidate the confidence of each acting state to each node column, shape (states, columns).
+
+        A node's is the maximum over its members; the last column is empty. Steps that several candidates
+        have in common are compared once."""
+        coded = [self._codebook.encode(candidate.signatures) for candidate in candidates]
+        places: dict[Code, int] = {}
+        rows = [[places.setdefault(code, len(places)) for code in codes] for codes in coded]
+        direct = confidence_matrix(
+            list(places),
+            self._codes,
+            threshold=self.settings.match_threshold,
+            line_overlap=self.settings.line_overlap,
+        )
+        states = len(self._codes)
+        table = np.zeros((len(places), states + len(self._merged) + 1))
+        table[:, :states] = direct
+        for members, offset in self._merged.items():
+            table[:, states + offset] = direct[:, members].max(axis=1)
+        return [table[row] for row in rows]
 
     def _draws(self, excluded: str | None) -> list[tuple[Donor, ...]]:
         return [draw(order, count=self.settings.donors, excluded=excluded) for order in self._orders]
 
-    def _columns(self, donor: Donor) -> Coded:
-        key = donor.trace.sequence
-        if key not in self._coded:
-            self._coded[key] = self._codebook.encode(donor.trace.signatures, absent=_DONOR)
-        return self._coded[key]
-
-    def _tree(self, donors: Sequence[Donor]) -> Reference:
+    def _plant(self, donors: Sequence[Donor]) -> Planted:
         key = tuple(sorted(donor.trace.sequence for donor in donors))
         if key not in self._trees:
-            self._trees[key] = Reference.build(donors, self.settings)
+            self._trees[key] = self._lay_out(Reference.build(donors, self.settings))
         return self._trees[key]
 
-    def _plant(self, draws: Sequence[Sequence[Donor]]) -> Forest | None:
-        if len(draws[0]) < 2:
-            return None
-        trees = tuple(self._tree(donors) for donors in draws)
-        used = {donor.trace.sequence: donor for tree in trees for donor in tree.donors}
-        coded = [self._columns(donor) for donor in used.values()]
-        widths = np.cumsum([0, *(columns.shape[1] for columns in coded)])
-        offset = {sequence: int(start) for sequence, start in zip(used, widths[:-1], strict=True)}
-        layout = _Layout(int(widths[-1]))
-        placed = [layout.place(tree, offset) for tree in trees]
-        paths, lengths = layout.padded()
-        return Forest(
-            trees=trees,
-            coded=np.concatenate(coded, axis=1),
-            merged=tuple(np.array(members, dtype=np.intp) for members in layout.merged),
-            paths=paths,
-            lengths=lengths,
-            tree_paths=tuple(rows for _, rows in placed),
-            tree_nodes=tuple(columns for columns, _ in placed),
-            node_columns=placed[0][0],
-            profiles=np.array(
-                [np.mean([donor.trace.profile for donor in tree.donors], axis=0) for tree in trees]
-            ),
+    def _lay_out(self, tree: Reference) -> Planted:
+        starts = [self._starts[donor.trace.sequence] for donor in tree.donors]
+        columns = [0] * len(tree)
+        for start, path in zip(reversed(starts), reversed(tree.paths), strict=True):
+            for step, node in enumerate(path):
+                columns[node] = start + step
+        for node, members in tree.joined.items():
+            key = tuple(sorted(starts[donor] + step for donor, step in members))
+            columns[node] = len(self._codes) + self._merged.setdefault(key, len(self._merged))
+        paths = [tuple(columns[node] for node in path) for path in tree.paths]
+        return Planted(
+            reference=tree,
+            columns=np.array(columns, dtype=np.intp),
+            paths=tuple(self._paths.setdefault(path, len(self._paths)) for path in paths),
+            profile=np.mean([donor.trace.profile for donor in tree.donors], axis=0),
         )
 
-
-class _Layout:
-    """Gives nodes their columns and paths their numbers, each different one once."""
-
-    def __init__(self, states: int) -> None:
-        self._states = states
-        self.merged: dict[tuple[int, ...], int] = {}
-        self._paths: dict[tuple[int, ...], int] = {}
-
-    def place(self, tree: Reference, offset: dict[str, int]) -> tuple[Ints, Ints]:
-        """The column of every node of a tree, and the numbers of its paths."""
-        starts = [offset[donor.trace.sequence] for donor in tree.donors]
-        columns = [
-            starts[members[0][0]] + members[0][1] if len(members) == 1 else self._merged(members, starts)
-            for members in tree.members
-        ]
-        rows = [self._row(tuple(columns[node] for node in path)) for path in tree.paths]
-        return np.array(columns, dtype=np.intp), np.array(rows, dtype=np.intp)
-
-    def _merged(self, members: Sequence[tuple[int, int]], starts: Sequence[int]) -> int:
-        key = tuple(sorted(starts[donor] + step for donor, step in members))
-        return self._states + self.merged.setdefault(key, len(self.merged))
-
-    def _row(self, path: tuple[int, ...]) -> int:
-        return self._paths.setdefault(path, len(self._paths))
-
-    def padded(self) -> tuple[Ints, npt.NDArray[np.float64]]:
-        """Paths as the columns of one array, padded with the column after the last node's; their lengths."""
-        lengths = np.array([len(path) for path in self._paths], dtype=np.float64)
-        table = np.full((int(lengths.max()), len(self._paths)), self._states + len(self.merged), np.intp)
-        for row, path in enumerate(self._paths):
+    def _assemble(self, trees: tuple[Planted, ...]) -> Forest:
+        used = {path: row for row, path in enumerate(dict.fromkeys(p for tree in trees for p in tree.paths))}
+        known = list(self._paths)
+        steps = [known[path] for path in used]
+        lengths = np.array([len(path) for path in steps], dtype=np.float64)
+        table = np.full((int(lengths.max()), len(steps)), len(self._codes) + len(self._merged), dtype=np.intp)
+        for row, path in enumerate(steps):
             table[: len(path), row] = path
-        return table, lengths
+        return Forest(
+            trees=trees,
+            paths=table,
+            lengths=lengths,
+            rows=tuple(np.array([used[path] for path in tree.paths], dtype=np.intp) for tree in trees),
+            profiles=np.array([tree.profile for tree in trees]),
+        )

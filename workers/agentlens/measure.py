@@ -27,7 +27,8 @@ _EXECUTED = frozenset({"check", "run"})
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Signals:
     """The signals of one run. struct, cov, edit (0 to 100) and temp (0 to 1) have one value a draw; coherence
-    has none of a reference. `alignment` holds every path, `best_path` the row of draw 0's best one."""
+    needs no reference. alignment: of every path. touched: which node columns some state matches. best_donor:
+    whose path in draw 0 fits best."""
 
     struct: Floats
     cov: Floats
@@ -35,7 +36,8 @@ class Signals:
     temp: Floats
     coherence: Coherence
     alignment: Alignment
-    best_path: int
+    touched: npt.NDArray[np.bool_]
+    best_donor: int
 
     def per_draw(self) -> dict[str, Floats]:
         """Every signal on 0 to 100, shape (draws,)."""
@@ -62,18 +64,20 @@ class Signals:
 def measure(trace: Trace, forest: Forest, confidences: Floats, *, blind_retries: int) -> Signals:
     """Measure a run against the trees of all draws.
 
-    confidences: of each acting state to each node column of the forest (`Forest.confidences`)."""
+    confidences: of each acting state to each node column (`DonorPool.confidences`)."""
     alignment = align(confidences, forest.paths, forest.lengths)
-    regions = [[donor.trace.region for donor in tree.donors] for tree in forest.trees]
-    first = forest.tree_paths[0]
+    touched = confidences.any(axis=0)
+    regions = [[donor.trace.region for donor in tree.reference.donors] for tree in forest.trees]
+    first = forest.rows[0]
     return Signals(
-        struct=np.array([alignment.struct[rows].max() for rows in forest.tree_paths]),
-        cov=np.array(coverage(confidences, forest.tree_nodes)),
+        struct=np.array([alignment.struct[rows].max() for rows in forest.rows]),
+        cov=np.array([coverage(touched, tree.columns) for tree in forest.trees]),
         edit=np.array([edit_agreement(trace.region, donors) for donors in regions]),
         temp=temporal(trace.profile, forest.profiles),
         coherence=coherence(trace.intents, blind_retries=blind_retries),
         alignment=alignment,
-        best_path=int(first[alignment.struct[first].argmax()]),
+        touched=touched,
+        best_donor=int(alignment.struct[first].argmax()),
     )
 
 

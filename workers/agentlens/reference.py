@@ -6,7 +6,6 @@ things; after the first difference they branch for good, so every path is one re
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 from collections.abc import Iterable, Sequence
 
@@ -47,22 +46,24 @@ class Node:
 
 
 class Reference:
-    """A prefix tree; its columns have one entry a node, in the order of creation.
+    """A prefix tree. Nodes are numbered as they are created, so the nodes that a donor does not share with an
+    earlier one are a range, a chain that hangs on the last shared node; only shared nodes are stored one by one.
 
     donors: in building order, which is that of their sequence digests and so not that of the files given.
-    parents, depths: the tree. members: (donor, acting position) pairs, the representative first. children: of
-    each node. roots: the first steps. paths: the nodes of each donor from its first to its last step.
+    paths: the nodes of each donor from its first to its last step. joined: the members, as (donor, acting
+    position) pairs with the representative first, of every node that more than one donor went through.
     """
 
     def __init__(self, donors: Sequence[Donor], settings: ScoringSettings) -> None:
         self.donors = tuple(donors)
-        self.parents: list[int] = []
-        self.depths: list[int] = []
-        self.members: list[list[tuple[int, int]]] = []
-        self.children: list[list[int]] = []
-        self.roots: list[int] = []
+        self.joined: dict[int, list[tuple[int, int]]] = {}
         self._settings = settings
-        self.paths = tuple(self._insert(position) for position in range(len(self.donors)))
+        self._owners: list[int] = []
+        self._depths: list[int] = []
+        self._forks: dict[int, list[int]] = {ROOT: []}
+        self.paths: list[list[int]] = []
+        for donor in range(len(self.donors)):
+            self.paths.append(self._insert(donor))
 
     @classmethod
     def build(cls, donors: Iterable[Donor], settings: ScoringSettings = DEFAULT_SETTINGS) -> Reference:
@@ -76,98 +77,89 @@ class Reference:
         return cls(usable, settings)
 
     def __len__(self) -> int:
-        return len(self.parents)
+        return len(self._owners)
+
+    def members(self, node: int) -> list[tuple[int, int]]:
+        """The (donor, acting position) pairs that a node stands for, the representative first."""
+        return self.joined.get(node) or [(self._owners[node], self._depths[node])]
+
+    def depth(self, node: int) -> int:
+        """How many steps come before a node; −1 for ROOT."""
+        return ROOT if node == ROOT else self._depths[node]
+
+    def support(self, node: int) -> int:
+        """How many donors went through a node."""
+        return len(self.members(node))
 
     def node(self, index: int) -> Node:
         """One node with its representative, the first donor that took the step."""
-        donor, position = self.members[index][0]
+        donor, position = self.members(index)[0]
         trace = self.donors[donor].trace
+        path = self.paths[donor]
         return Node(
             index=index,
-            parent=self.parents[index],
-            depth=self.depths[index],
+            parent=path[position - 1] if position else ROOT,
+            depth=position,
             state=trace.states[trace.acting[position]],
             action=trace.signatures[position].action,
             support=self.support(index),
             ends=sum(path[-1] == index for path in self.paths),
         )
 
-    def support(self, node: int) -> int:
-        """How many donors went through a node."""
-        return len(self.members[node])
-
     def is_end(self, node: int) -> bool:
         """Whether some donor's run ends at a node."""
         return any(path[-1] == node for path in self.paths)
 
-    def next_nodes(self, node: int) -> Sequence[int]:
-        """The children of a node; the first steps for ROOT."""
-        return self.roots if node == ROOT else self.children[node]
+    def next_nodes(self, node: int) -> list[int]:
+        """The children of a node, oldest first; the first steps for ROOT."""
+        forks = self._forks.get(node, [])
+        if node == ROOT:
+            return forks
+        path = self.paths[self._owners[node]]
+        depth = self._depths[node] + 1
+        return [path[depth], *forks] if depth < len(path) else forks
 
     def is_below(self, node: int, ancestor: int) -> bool:
         """Whether a node lies below another one; everything lies below ROOT."""
         if ancestor == ROOT:
             return True
-        entries, exits = self._spans
-        return entries[ancestor] < entries[node] < exits[ancestor]
+        depth = self._depths[ancestor]
+        return self._depths[node] > depth and self.paths[self._owners[node]][depth] == ancestor
 
-    @functools.cached_property
-    def _spans(self) -> tuple[list[int], list[int]]:
-        """Preorder number of each node, and the number after its last descendant's. Without recursion: a run
-        may be longer than Python's stack is deep."""
-        size = [1] * len(self)
-        for index in range(len(self) - 1, -1, -1):  # children are always younger than their parent
-            parent = self.parents[index]
-            if parent != ROOT:
-                size[parent] += size[index]
-        entries = [0] * len(self)
-        following = 0
-        for root in self.roots:
-            entries[root] = following
-            following += size[root]
-        for index in range(len(self)):
-            following = entries[index] + 1
-            for child in self.children[index]:
-                entries[child] = following
-                following += size[child]
-        return entries, [entry + count for entry, count in zip(entries, size, strict=True)]
-
-    def _insert(self, donor: int) -> tuple[int, ...]:
+    def _insert(self, donor: int) -> list[int]:
         """Add a donor and return its path: along existing nodes as long as they match, then a chain of its
         own."""
         signatures = self.donors[donor].trace.signatures
         path: list[int] = []
         here = ROOT
         for step, signature in enumerate(signatures):
-            best = self._matching_child(here, signature)
-            if best is None:
+            child = self._matching_child(here, signature)
+            if child is None:
                 break
-            self.members[best].append((donor, step))
-            path.append(best)
-            here = best
+            self.joined.setdefault(child, self.members(child)).append((donor, step))
+            path.append(child)
+            here = child
         first, shared = len(self), len(path)
-        fresh = range(first, first + len(signatures) - shared)
-        if fresh:
-            (self.roots if here == ROOT else self.children[here]).append(first)
-            self.parents += [here, *fresh[:-1]]
-            self.depths += range(shared, len(signatures))
-            self.members += [[(donor, step)] for step in range(shared, len(signatures))]
-            self.children += [[child] for child in fresh[1:]]
-            self.children.append([])
-        return (*path, *fresh)
+        if shared < len(signatures):
+            self._forks.setdefault(here, []).append(first)
+            self._owners += [donor] * (len(signatures) - shared)
+            self._depths += range(shared, len(signatures))
+            path += range(first, len(self._owners))
+        return path
 
     def _matching_child(self, here: int, signature: Signature) -> int | None:
         best, best_rank = None, (self._settings.match_threshold, 0)
         for child in self.next_nodes(here):
+            members = self.members(child)
             sure = max(
                 confidence(
                     signature,
                     self.donors[donor].trace.signatures[position],
                     line_overlap=self._settings.line_overlap,
                 )
-                for donor, position in self.members[child]
+                for donor, position in members
             )
-            rank = (sure, self.support(child))
+            rank = (sure, len(members))
             if rank > best_rank:
                 best, best_rank = child, rank
         return best

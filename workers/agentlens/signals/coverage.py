@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
 
-def coverage(confidences: npt.NDArray[np.float64], tree_nodes: Sequence[npt.NDArray[np.intp]]) -> list[float]:
-    """100 times the share of each tree's nodes that some candidate state matches, many to many."""
-    touched = np.count_nonzero(confidences, axis=0) > 0
-    return [100.0 * float(touched[nodes].mean()) for nodes in tree_nodes]
+def coverage(touched: npt.NDArray[np.bool_], columns: npt.NDArray[np.intp]) -> float:
+    """100 times the share of a tree's nodes that some candidate state matches, many to many.
+
+    touched: by node column. columns: of the tree's nodes."""
+    return 100.0 * np.count_nonzero(touched[columns]) / len(columns)
