@@ -19,8 +19,9 @@ from workers.agentlens.profiles import PAPER, PROFILES, TUNED, UNREFERENCED
 from workers.agentlens.reference import Donor
 from workers.agentlens.score import Tier, composite, tier
 from workers.agentlens.settings import DEFAULT_SETTINGS, SCORING_VERSION, ScoringSettings
+from workers.agentlens.signals.structure import Alignment, Candidate, align
 from workers.agentlens.trace import Trace, trace
-from workers.agentlens.trajectory import RunOutcome, Trajectory
+from workers.agentlens.trajectory import Intent, RunOutcome, Trajectory
 from workers.agentlens.waste import Waste
 from workers.agentlens.waste.finding import Finding
 
@@ -86,7 +87,7 @@ class Assessment:
     matched: tuple[tuple[int, int], ...]
     waste: Waste
     disorder: tuple[disorder.Disorder, ...]
-    labels: tuple[tuple[str, int], ...]
+    labels: tuple[tuple[Intent, int], ...]
     evidence: Mapping[str, object]
     reference: ReferenceUsed | None
     tokens: int | None
@@ -127,8 +128,11 @@ def assess_all(runs: Sequence[Run], donors: DonorPool) -> Iterator[Assessment]:
     that they have in common."""
     for start in range(0, len(runs), _TOGETHER):
         batch = runs[start : start + _TOGETHER]
-        for run, confidences in zip(batch, donors.confidences([run.trace for run in batch]), strict=True):
-            yield _assess(run, donors, confidences)
+        forests = [donors.forest(run.trace) for run in batch]
+        referenced = [(run, forest) for run, forest in zip(batch, forests, strict=True) if forest is not None]
+        judged = _judge(referenced, donors)
+        for run, forest in zip(batch, forests, strict=True):
+            yield _assessment(run, _judge_alone(run, donors) if forest is None else next(judged))
 
 
 def assess(run: Run, donors: DonorPool) -> Assessment:
@@ -136,11 +140,7 @@ def assess(run: Run, donors: DonorPool) -> Assessment:
     return next(assess_all([run], donors))
 
 
-def _assess(run: Run, donors: DonorPool, confidences: Floats) -> Assessment:
-    forest = donors.forest(run.trace)
-    judged = (
-        _judge_alone(run, donors) if forest is None else _judge(run, donors.settings, forest, confidences)
-    )
+def _assessment(run: Run, judged: _Judgement) -> Assessment:
     trajectory = run.trajectory
     spent = [
         (state.tokens_in or 0) + (state.tokens_out or 0)
@@ -161,10 +161,7 @@ def _assess(run: Run, donors: DonorPool, confidences: Floats) -> Assessment:
         matched=judged.matched,
         waste=judged.waste,
         disorder=disorder.find(run.trace),
-        labels=tuple(
-            (intent.value, state.rule)
-            for intent, state in zip(run.trace.intents, trajectory.states, strict=True)
-        ),
+        labels=tuple(zip(run.trace.intents, (state.rule for state in trajectory.states), strict=True)),
         evidence=judged.evidence,
         reference=judged.reference,
         tokens=sum(spent) if spent else None,
@@ -192,10 +189,26 @@ class _Judgement:
     warnings: tuple[str, ...]
 
 
-def _judge(run: Run, settings: ScoringSettings, forest: Forest, confidences: Floats) -> _Judgement:
+def _judge(runs: Sequence[tuple[Run, Forest]], donors: DonorPool) -> Iterator[_Judgement]:
+    compared = donors.compare([run.trace for run, _ in runs])
+    alignments = align(
+        compared.table,
+        [
+            Candidate(rows=rows, paths=forest.paths, lengths=forest.lengths)
+            for (_, forest), rows in zip(runs, compared.rows, strict=True)
+        ],
+    )
+    for (run, forest), rows, alignment in zip(runs, compared.rows, alignments, strict=True):
+        yield _judge_one(run, donors.settings, forest, compared.table[rows], alignment)
+
+
+def _judge_one(
+    run: Run, settings: ScoringSettings, forest: Forest, confidences: Floats, alignment: Alignment
+) -> _Judgement:
     first = forest.trees[0]
     tree = first.reference
-    signals = measure(run.trace, forest, confidences, blind_retries=waste.blind_retries(run.findings))
+    retries = waste.blind_retries(run.findings)
+    signals = measure(run.trace, forest, confidences, alignment, blind_retries=retries)
     scores = _scores(run, signals, settings)
     matches = _matches(confidences[:, first.columns])
     way = divergence.walk(run.trace, tree, matches, settings)

@@ -70,12 +70,15 @@ def walk(trace: Trace, reference: Reference, matches: Matches, settings: Scoring
     departures: list[tuple[int, int, int | None]] = []  # position, node reached, position of the return
     position, count = 0, len(trace.acting)
     while position < count:
-        node = _advance(reference, here, matches[position], settings.lookahead)
+        node = reference.closest_below(here, matches[position], reach=1 + settings.lookahead)
         if node is not None:
             path.append((trace.acting[position], node))
             here = node
             position += 1
-        elif _is_lost(reference, here, matches, position, settings.divergence_patience):
+        elif not any(
+            reference.closest_below(here, match) is not None
+            for match in matches[position : position + settings.divergence_patience]
+        ):
             back = next((p for p in range(position + 1, count) if matches[p]), None)
             departures.append((position, here, back))
             if back is None:
@@ -88,30 +91,8 @@ def walk(trace: Trace, reference: Reference, matches: Matches, settings: Scoring
     return Walk(path=tuple(path), divergence=_divergence(trace, reference, matches, departures, here))
 
 
-def _advance(reference: Reference, here: int, match: Mapping[int, float], lookahead: int) -> int | None:
-    """The best matching node among the closest ones below `here`, within the lookahead."""
-    best: int | None = None
-    best_rank = (0.0, 0.0, 0)
-    deepest = reference.depth(here) + 1 + lookahead
-    for node, sure in match.items():
-        depth = reference.depth(node)
-        if depth <= deepest and reference.is_below(node, here):
-            rank = (-depth, sure, -node)
-            if best is None or rank > best_rank:
-                best, best_rank = node, rank
-    return best
-
-
 def _surest(match: Mapping[int, float]) -> int:
     return max(match, key=lambda node: (match[node], -node))
-
-
-def _is_lost(reference: Reference, here: int, matches: Matches, position: int, patience: int) -> bool:
-    """Whether this state and those that follow it, `patience` in all or as many as are left, match nothing
-    below the node reached."""
-    return not any(
-        reference.is_below(node, here) for match in matches[position : position + patience] for node in match
-    )
 
 
 def _divergence(

@@ -125,6 +125,11 @@ def _lines(state: State) -> tuple[int, int]:
     return 0, 0
 
 
+@functools.cache
+def _stage(intent: Intent, kind: str) -> str:
+    return f"{intent.value}|{kind}|"
+
+
 def signature(state: State) -> Signature:
     """A labelled state's `Signature`. An O state matches on finish only (§3).
 
@@ -135,7 +140,7 @@ def signature(state: State) -> Signature:
     if intent is None or intent is Intent.O:
         finish = "finish" if state.operation is Operation.FINISH else None
         return Signature(exact=finish, kind=kind, path=path)
-    stage = f"{intent.value}|{kind}|"
+    stage = _stage(intent, kind)
     place = stage + path if path is not None and kind in _PLACED else None
     start, end = _lines(state) if place is not None else (0, 0)
     exact = f"{state.content_digest}|{path}"

@@ -48,6 +48,18 @@ class Forest:
     profiles: Floats
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Comparison:
+    """Candidates against all nodes of a pool. Steps that candidates have in common are compared once.
+
+    table: confidences, shape (different states, node columns + 1); a node's is the maximum over its members; the
+    last column is 0. rows: for each candidate the rows of its acting states, in order.
+    """
+
+    table: Floats
+    rows: list[list[int]]
+
+
 class DonorPool:
     """The donors of one problem and the references drawn from them, shared by all its candidates."""
 
@@ -92,11 +104,8 @@ class DonorPool:
             self._forests[excluded] = self._assemble(trees)
         return self._forests[excluded]
 
-    def confidences(self, candidates: Sequence[Trace]) -> list[Floats]:
-        """For each candidate the confidence of each acting state to each node column, shape (states, columns).
-
-        A node's is the maximum over its members; the last column is empty. Steps that several candidates
-        have in common are compared once."""
+    def compare(self, candidates: Sequence[Trace]) -> Comparison:
+        """The confidence of every acting state of the candidates to every node."""
         coded = [self._codebook.encode(candidate.signatures) for candidate in candidates]
         places: dict[Code, int] = {}
         rows = [[places.setdefault(code, len(places)) for code in codes] for codes in coded]
@@ -111,7 +120,7 @@ class DonorPool:
         table[:, :states] = direct
         for members, offset in self._merged.items():
             table[:, states + offset] = direct[:, members].max(axis=1)
-        return [table[row] for row in rows]
+        return Comparison(table=table, rows=rows)
 
     def _draws(self, excluded: str | None) -> list[tuple[Donor, ...]]:
         return [draw(order, count=self.settings.donors, excluded=excluded) for order in self._orders]

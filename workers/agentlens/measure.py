@@ -15,7 +15,7 @@ from workers.agentlens.score import rescale
 from workers.agentlens.signals.coherence import Coherence, coherence
 from workers.agentlens.signals.coverage import coverage
 from workers.agentlens.signals.edit_agreement import edit_agreement
-from workers.agentlens.signals.structure import Alignment, align
+from workers.agentlens.signals.structure import Alignment
 from workers.agentlens.signals.temporal import temporal
 from workers.agentlens.trace import Trace
 from workers.agentlens.trajectory import Intent
@@ -61,12 +61,13 @@ class Signals:
         }
 
 
-def measure(trace: Trace, forest: Forest, confidences: Floats, *, blind_retries: int) -> Signals:
+def measure(
+    trace: Trace, forest: Forest, confidences: Floats, alignment: Alignment, *, blind_retries: int
+) -> Signals:
     """Measure a run against the trees of all draws.
 
-    confidences: of each acting state to each node column (`DonorPool.confidences`)."""
-    alignment = align(confidences, forest.paths, forest.lengths)
-    touched = confidences.any(axis=0)
+    confidences: of each acting state to each node column. alignment: to the forest's paths."""
+    touched = np.logical_or.reduce(confidences > 0, axis=0)
     regions = [[donor.trace.region for donor in tree.reference.donors] for tree in forest.trees]
     first = forest.rows[0]
     return Signals(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from workers.agentlens.equivalence import Signature, confidence
 from workers.agentlens.settings import DEFAULT_SETTINGS, ScoringSettings
@@ -125,6 +125,21 @@ class Reference:
             return True
         depth = self._depths[ancestor]
         return self._depths[node] > depth and self.paths[self._owners[node]][depth] == ancestor
+
+    def closest_below(self, here: int, match: Mapping[int, float], *, reach: int | None = None) -> int | None:
+        """Of the nodes in `match` (with their confidences) that lie below `here`, at most `reach` levels: the
+        one of the least depth; ties: the surest, then the oldest. None if there is none."""
+        best: int | None = None
+        best_rank = (0, 0.0, 0)
+        depth_here = self.depth(here)
+        for node, sure in match.items():
+            depth = self._depths[node]
+            if depth <= depth_here or (reach is not None and depth > depth_here + reach):
+                continue
+            rank = (-depth, sure, -node)
+            if (best is None or rank > best_rank) and self.is_below(node, here):
+                best, best_rank = node, rank
+        return best
 
     def _insert(self, donor: int) -> list[int]:
         """Add a donor and return its path: along existing nodes as long as they match, then a chain of its
