@@ -1,4 +1,4 @@
-"""How well and how fast the scorer works on AgentLens-Bench, each figure beside its bar or its published value.
+"""How well and how fast the scorer works on AgentLens-Bench, each figure beside its bar or published value.
 
     python benchmarks/agentlens.py FOLDER_WITH_PTA_FILES [--ablations]
 
@@ -13,7 +13,7 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import bench_runs
@@ -85,9 +85,8 @@ def speed(table: Table, folders: Sequence[Path]) -> None:
     timed(folders[:2])  # imports, caches and regular expressions are paid once a process
     spent, runs = timed(folders)
     total = spent.reading + spent.labelling + spent.scoring
-    print(
-        f"\nSpeed, one core, CPU time, {runs} runs, {DEFAULT_SETTINGS.draws} draws, k = {DEFAULT_SETTINGS.donors}"
-    )
+    draws, k = DEFAULT_SETTINGS.draws, DEFAULT_SETTINGS.donors
+    print(f"\nSpeed, one core, CPU time, {runs} runs, {draws} draws, k = {k}")
     for field in dataclasses.fields(spent):
         seconds = getattr(spent, field.name)
         print(
@@ -106,9 +105,7 @@ def speed(table: Table, folders: Sequence[Path]) -> None:
 
 def quality(table: Table, rows: Sequence[Row]) -> None:
     passed, numbers = bench_runs.outcomes(rows), bench_runs.problem_numbers(rows)
-    print(
-        f"\nAUROC against pass/fail, {len(rows)} runs (published {published.AUROC}; the released code's Eq. 1 "
-    )
+    print(f"\nAUROC against pass/fail, {len(rows)} runs (published {published.AUROC}; the released Eq. 1 ")
     print("  re-run: {:.3f} pooled, {:.3f} within)".format(*published.RELEASED_AUROC))
     names = list(TUNED.weights)
     signals = np.array([[r.signals[name] for name in names] for r in rows]) / 100.0
@@ -130,7 +127,7 @@ def quality(table: Table, rows: Sequence[Row]) -> None:
             table.bar(f"{name}, {kind} [{got.low:.3f} {got.high:.3f}]", got.value, bar)
         distance = statistics.kolmogorov_smirnov(values, passed) or (0.0, 1.0)
         print(
-            f"    at Youden's J, problem held out: accuracy {classified.accuracy:.3f}, F1 {classified.f1:.3f}; "
+            f"    Youden's J, problem held out: accuracy {classified.accuracy:.3f}, F1 {classified.f1:.3f}, "
             f"KS {distance[0]:.3f}, p {distance[1]:.1e}"
         )
     for name in ("tuned", "tuned, problem held out"):
@@ -159,7 +156,7 @@ def tables(rows: Sequence[Row]) -> None:
             if old is not None:
                 print(
                     f"  {entry['model']:<16}{old[0]:6.1%} → {entry['pass_rate']:5.1%}  {old[1]} → "
-                    f"{entry['rank_by_pass_rate']} |{old[2]:6.1f} → {entry['quality']['value']:4.1f}  {old[3]} → "
+                    f"{entry['rank_by_pass_rate']} |{old[2]:6.1f} → {quality_of(entry):4.1f}  {old[3]} → "
                     f"{entry['rank_by_quality']} |{old[4]:6.1%} → {entry['lucky_rate']:5.1%}"
                 )
     print("\nWaste: share of passes, of fails | mean steps in passes, in fails; each published → ours")
@@ -175,8 +172,15 @@ def tables(rows: Sequence[Row]) -> None:
     lucky = [r for r in rows if r.tiers["paper"] == "lucky"]
     counts = {c: sum(r.mechanism == c for r in lucky) for c in published.MECHANISMS}
     print(
-        f"\nMechanisms of {len(lucky)} Lucky runs under `paper`: {counts}; published {dict(published.MECHANISMS)}"
+        f"\nMechanisms of {len(lucky)} Lucky runs under `paper`: {counts}\n"
+        f"  published for 122: {dict(published.MECHANISMS)}"
     )
+
+
+def quality_of(entry: Mapping[str, object]) -> float:
+    """The mean score of a model's entry."""
+    quality = entry["quality"]
+    return float(quality["value"]) if isinstance(quality, dict) else float("nan")
 
 
 def tool_only(states: Iterable[State]) -> tuple[State, ...]:

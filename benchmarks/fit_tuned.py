@@ -4,7 +4,7 @@
 
 The loss is half a logistic regression over all runs, half a logistic ranking loss over the pass/fail pairs
 inside each problem (so that neither hard problems nor large ones decide alone), with non-negative weights and
-a pull towards the starting weights of AGENTLENS §5. What the table prints as held out comes from weights fitted
+a pull towards the starting weights of AGENTLENS §5. What is printed as held out comes from weights fitted
 without the problem that is scored. Ends with 1 if the stored weights are not the fitted ones."""
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from workers.agentlens import disorder, divergence, waste
-from workers.agentlens.forest import DonorPool, Forest
-from workers.agentlens.measure import Floats, Signals, measure, process_signals, weigh
+from workers.agentlens.forest import DonorPool, Floats, Forest
+from workers.agentlens.measure import Signals, measure, process_signals, weigh
 from workers.agentlens.mechanisms import Mechanism, mechanism
 from workers.agentlens.profiles import PAPER, PROFILES, TUNED, UNREFERENCED
 from workers.agentlens.reference import Donor
@@ -207,8 +207,9 @@ def _judge_one(
 ) -> _Judgement:
     first = forest.trees[0]
     tree = first.reference
+    touched = np.logical_or.reduce(confidences > 0, axis=0)
     retries = waste.blind_retries(run.findings)
-    signals = measure(run.trace, forest, confidences, alignment, blind_retries=retries)
+    signals = measure(run.trace, forest, touched, alignment, blind_retries=retries)
     scores = _scores(run, signals, settings)
     matches = _matches(confidences[:, first.columns])
     way = divergence.walk(run.trace, tree, matches, settings)
@@ -228,7 +229,7 @@ def _judge_one(
         evidence=_evidence(run.trace, signals, forest),
         reference=ReferenceUsed(
             donors=tuple(donor.donor_id for donor in tree.donors),
-            donors_drawn=len({d.trace.sequence for t in forest.trees for d in t.reference.donors}),
+            donors_drawn=len(forest.donors),
             draws=settings.draws,
             nodes=len(tree),
             match_threshold=settings.match_threshold,
@@ -298,18 +299,14 @@ def _process_score(run: Run) -> dict[str, ProfileScore]:
 
 def _evidence(trace: Trace, signals: Signals, forest: Forest) -> dict[str, object]:
     first = forest.trees[0]
-    best = forest.rows[0][signals.best_donor]
     coherence = signals.coherence
     return {
         "struct": {
             "donor": first.reference.donors[signals.best_donor].donor_id,
-            "ordered_recall": float(signals.alignment.recall[best]),
-            "unordered_precision": float(signals.alignment.precision[best]),
+            "ordered_recall": signals.recall,
+            "unordered_precision": signals.precision,
         },
-        "cov": {
-            "matched_nodes": int(np.count_nonzero(signals.touched[first.columns])),
-            "nodes": len(first.columns),
-        },
+        "cov": {"matched_nodes": signals.covered, "nodes": len(first.columns)},
         "coh": {
             "forward": coherence.forward,
             "backward": coherence.backward,

@@ -148,9 +148,3 @@ def _net(standing: Sequence[_Change]) -> frozenset[Line]:
                 net.add(line)
         own.update((change.path, text) for text in change.added)
     return frozenset(net)
-
-
-def agreement(candidate: frozenset[Line], donor: frozenset[Line]) -> float:
-    """F1 of two regions, 0 to 1; two empty regions agree on nothing and give 0."""
-    shared = len(candidate & donor)
-    return 2 * shared / (len(candidate) + len(donor)) if shared else 0.0

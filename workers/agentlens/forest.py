@@ -1,7 +1,8 @@
 """The references of one problem as arrays, so that a candidate is scored against every draw in one pass.
 
-Draws share donors, and a node that one donor alone went through is that donor's state whichever tree it stands
-in. So the pool keeps each different node as one column and each different path once, and trees point there."""
+Draws share donors, and a node that one donor alone went through is that donor's state whichever tree it
+stands in. So the pool keeps each different node as one column and each different path once, and trees point
+there."""
 
 from __future__ import annotations
 
@@ -33,18 +34,27 @@ class Planted:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tree:
+    """A tree as part of a forest: which of the forest's paths each donor's is."""
+
+    reference: Reference
+    columns: Ints
+    rows: tuple[int, ...]
+    profile: Profile
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Forest:
     """The trees of all draws that one candidate is scored against.
 
-    paths: shape (longest, different paths), node columns from first to last step, padded with the pool's empty
-    column. lengths: of those paths. rows: for each draw, which of the paths its tree has, by donor. profiles:
-    shape (draws, 3, 4).
+    donors: of all trees, each once. paths: shape (longest, different paths), node columns from first to last
+    step, padded with the pool's empty column. lengths: of those paths. profiles: shape (draws, 3, 4).
     """
 
-    trees: tuple[Planted, ...]
+    trees: tuple[Tree, ...]
+    donors: tuple[Donor, ...]
     paths: Ints
     lengths: Floats
-    rows: tuple[Ints, ...]
     profiles: Floats
 
 
@@ -52,8 +62,8 @@ class Forest:
 class Comparison:
     """Candidates against all nodes of a pool. Steps that candidates have in common are compared once.
 
-    table: confidences, shape (different states, node columns + 1); a node's is the maximum over its members; the
-    last column is 0. rows: for each candidate the rows of its acting states, in order.
+    table: confidences, shape (different states, node columns + 1); a node's is the maximum over its members;
+    the last column is 0. rows: for each candidate the rows of its acting states, in order.
     """
 
     table: Floats
@@ -156,10 +166,19 @@ class DonorPool:
         table = np.full((int(lengths.max()), len(steps)), len(self._codes) + len(self._merged), dtype=np.intp)
         for row, path in enumerate(steps):
             table[: len(path), row] = path
+        donors = {donor.trace.sequence: donor for tree in trees for donor in tree.reference.donors}
         return Forest(
-            trees=trees,
+            trees=tuple(
+                Tree(
+                    reference=tree.reference,
+                    columns=tree.columns,
+                    rows=tuple(used[path] for path in tree.paths),
+                    profile=tree.profile,
+                )
+                for tree in trees
+            ),
+            donors=tuple(donors.values()),
             paths=table,
             lengths=lengths,
-            rows=tuple(np.array([used[path] for path in tree.paths], dtype=np.intp) for tree in trees),
             profiles=np.array([tree.profile for tree in trees]),
         )

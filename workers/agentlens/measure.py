@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,75 +20,86 @@ from workers.agentlens.signals.temporal import temporal
 from workers.agentlens.trace import Trace
 from workers.agentlens.trajectory import Intent
 
-Floats = npt.NDArray[np.float64]
 _EXECUTED = frozenset({"check", "run"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Signals:
     """The signals of one run. struct, cov, edit (0 to 100) and temp (0 to 1) have one value a draw; coherence
-    needs no reference. alignment: of every path. touched: which node columns some state matches. best_donor:
-    whose path in draw 0 fits best."""
+    needs no reference. recall, precision: of the donor in draw 0 whose path fits best. covered: nodes of draw
+    0's tree that some state matches."""
 
-    struct: Floats
-    cov: Floats
-    edit: Floats
-    temp: Floats
+    struct: tuple[float, ...]
+    cov: tuple[float, ...]
+    edit: tuple[float, ...]
+    temp: tuple[float, ...]
     coherence: Coherence
-    alignment: Alignment
-    touched: npt.NDArray[np.bool_]
     best_donor: int
+    recall: float
+    precision: float
+    covered: int
 
-    def per_draw(self) -> dict[str, Floats]:
-        """Every signal on 0 to 100, shape (draws,)."""
+    def per_draw(self) -> dict[str, tuple[float, ...]]:
+        """Every signal on 0 to 100, one value a draw."""
         return {
             "struct": self.struct,
             "cov": self.cov,
             "edit": self.edit,
-            "temp": 100.0 * self.temp,
-            "coh": np.full(len(self.struct), 100.0 * self.coherence.value),
+            "temp": tuple(100.0 * value for value in self.temp),
+            "coh": (100.0 * self.coherence.value,) * len(self.struct),
         }
 
     def means(self) -> dict[str, float]:
         """Every signal averaged over the draws; coh and temp on 0 to 1, the others on 0 to 100."""
         draws = len(self.struct)
         return {
-            "struct": float(self.struct.sum()) / draws,
-            "cov": float(self.cov.sum()) / draws,
-            "edit": float(self.edit.sum()) / draws,
-            "temp": float(self.temp.sum()) / draws,
+            "struct": sum(self.struct) / draws,
+            "cov": sum(self.cov) / draws,
+            "edit": sum(self.edit) / draws,
+            "temp": sum(self.temp) / draws,
             "coh": self.coherence.value,
         }
 
 
 def measure(
-    trace: Trace, forest: Forest, confidences: Floats, alignment: Alignment, *, blind_retries: int
+    trace: Trace, forest: Forest, touched: npt.NDArray[np.bool_], alignment: Alignment, *, blind_retries: int
 ) -> Signals:
     """Measure a run against the trees of all draws.
 
-    confidences: of each acting state to each node column. alignment: to the forest's paths."""
-    touched = np.logical_or.reduce(confidences > 0, axis=0)
-    regions = [[donor.trace.region for donor in tree.reference.donors] for tree in forest.trees]
-    first = forest.rows[0]
+    touched: which node columns some acting state matches. alignment: to the forest's paths."""
+    struct = alignment.struct.tolist()
+    agreements = {
+        donor.trace.sequence: edit_agreement(trace.region, donor.trace.region) for donor in forest.donors
+    }
+    covered = [int(np.count_nonzero(touched[tree.columns])) for tree in forest.trees]
+    first = forest.trees[0]
+    best_donor = max(range(len(first.rows)), key=lambda donor: (struct[first.rows[donor]], -donor))
+    best_row = first.rows[best_donor]
     return Signals(
-        struct=np.array([alignment.struct[rows].max() for rows in forest.rows]),
-        cov=np.array([coverage(touched, tree.columns) for tree in forest.trees]),
-        edit=np.array([edit_agreement(trace.region, donors) for donors in regions]),
-        temp=temporal(trace.profile, forest.profiles),
+        struct=tuple(max(struct[row] for row in tree.rows) for tree in forest.trees),
+        cov=tuple(
+            coverage(count, len(tree.columns)) for count, tree in zip(covered, forest.trees, strict=True)
+        ),
+        edit=tuple(
+            max(agreements[donor.trace.sequence] for donor in tree.reference.donors) for tree in forest.trees
+        ),
+        temp=tuple(temporal(trace.profile, forest.profiles).tolist()),
         coherence=coherence(trace.intents, blind_retries=blind_retries),
-        alignment=alignment,
-        touched=touched,
-        best_donor=int(alignment.struct[first].argmax()),
+        best_donor=best_donor,
+        recall=float(alignment.recall[best_row]),
+        precision=float(alignment.precision[best_row]),
+        covered=covered[0],
     )
 
 
-def weigh(signals: Mapping[str, Floats], profile: Profile) -> tuple[float, float]:
+def weigh(signals: Mapping[str, Sequence[float]], profile: Profile) -> tuple[float, float]:
     """A profile's score, averaged over the draws, and the standard deviation of the draws' scores; `signals`
     as from `Signals.per_draw`.
 
     The weighted sums are averaged before the rescaling map, so that the map changes no order of runs."""
-    weighted = [weight * signals[name] for name, weight in profile.weights.items()]
-    sums = np.add.reduce(weighted).tolist()
+    weights = [(weight, signals[name]) for name, weight in profile.weights.items()]
+    draws = range(len(weights[0][1]))
+    sums = [sum(weight * values[draw] for weight, values in weights) for draw in draws]
     scores = [rescale(value, profile.knots) for value in sums]
     mean = sum(scores) / len(scores)
     spread = math.sqrt(sum((score - mean) ** 2 for score in scores) / len(scores))

@@ -47,9 +47,10 @@ class Node:
 
 class Reference:
     """A prefix tree. Nodes are numbered as they are created, so the nodes that a donor does not share with an
-    earlier one are a range, a chain that hangs on the last shared node; only shared nodes are stored one by one.
+    earlier one are a range, a chain that hangs on the last shared node; only shared nodes are stored
+    one by one.
 
-    donors: in building order, which is that of their sequence digests and so not that of the files given.
+    donors: in building order, which is that of their sequence digests, not that of the files given.
     paths: the nodes of each donor from its first to its last step. joined: the members, as (donor, acting
     position) pairs with the representative first, of every node that more than one donor went through.
     """
@@ -129,6 +130,8 @@ class Reference:
     def closest_below(self, here: int, match: Mapping[int, float], *, reach: int | None = None) -> int | None:
         """Of the nodes in `match` (with their confidences) that lie below `here`, at most `reach` levels: the
         one of the least depth; ties: the surest, then the oldest. None if there is none."""
+        if not match:
+            return None
         best: int | None = None
         best_rank = (0, 0.0, 0)
         depth_here = self.depth(here)

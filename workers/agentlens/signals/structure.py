@@ -37,10 +37,10 @@ def align(table: Floats, candidates: Sequence[Candidate]) -> list[Alignment]:
     precision: share of candidate states equivalent to any node of the path. Φstruct: their harmonic mean.
 
     table: confidences, shape (different states, node columns), its last column 0. All candidates advance
-    together, each by its next state; one column of the dynamic programme belongs to one candidate and path, and
-    the running maximum along the path replaces the inner loop of the textbook recurrence. Steps of a path that
-    a candidate matches nowhere cannot be in a common subsequence and are left out."""
-    is_matched = table.any(axis=1)
+    together, each by its next state; one column of the dynamic programme belongs to one candidate and path,
+    and the running maximum along the path replaces the inner loop of the textbook recurrence. Steps of a path
+    that a candidate matches nowhere cannot be in a common subsequence and are left out."""
+    is_matched = (np.count_nonzero(table, axis=1) > 0).tolist()
     useful = [[row for row in candidate.rows if is_matched[row]] for candidate in candidates]
     order = sorted(range(len(candidates)), key=lambda number: -len(useful[number]))
     paths, widths = _matched_steps(table, [candidates[n] for n in order], [useful[n] for n in order])
