@@ -1,4 +1,4 @@
-"""The runs of AgentLens-Bench, read, labelled and scored problem by problem, for the scripts beside this file."""
+"""The runs of AgentLens-Bench, read, labelled and scored problem by problem, for the scripts beside."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def rows(problems: Iterable[Sequence[Run]], settings: ScoringSettings = DEFAULT_
 
 def auroc(scored: Sequence[Row], values: Sequence[float]) -> tuple[float, float]:
     """AUROC pooled and within problems of any value of the rows."""
-    counts = statistics.pair_counts(np.asarray(values, dtype=float), outcomes(scored), problem_numbers(scored))
+    counts = statistics.pair_counts(
+        np.asarray(values, dtype=float), outcomes(scored), problem_numbers(scored)
+    )
     ones = np.ones(len(counts.passes))
     return float(counts.pooled(ones)), float(counts.within(ones))
 
