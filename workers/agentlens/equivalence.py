@@ -20,9 +20,8 @@ SAME_CONTENT: Final = 1.0
 SAME_SCOPE: Final = 0.90
 OVERLAP_BASE: Final = 0.80
 OVERLAP_SPAN: Final = 0.15
-GROUP_BASE: Final = 0.70
-GROUP_STEP: Final = 0.05
-GROUP_CAP: Final = 0.85
+SAME_GROUP: Final = (0.70, 0.75, 0.80, 0.85)
+"""By how many of program, target and flags agree; written out, because sums of 0.05 are not exact."""
 LINE_OVERLAP: Final = 0.30
 
 _FAMILY_OF_OPERATION: Final = {
@@ -209,8 +208,7 @@ def confidence(a: Signature, b: Signature, *, line_overlap: float = LINE_OVERLAP
             if ratio >= line_overlap:
                 return OVERLAP_BASE + OVERLAP_SPAN * (ratio - line_overlap) / (1 - line_overlap)
     if a.group is not None and a.group == b.group:
-        agreements = (a.program == b.program) + (a.target == b.target) + (a.flags == b.flags)
-        return min(GROUP_CAP, GROUP_BASE + GROUP_STEP * agreements)
+        return SAME_GROUP[(a.program == b.program) + (a.target == b.target) + (a.flags == b.flags)]
     return 0.0
 
 
@@ -262,7 +260,7 @@ def confidence_matrix(
 
     i, j = np.nonzero(a[_GROUP][:, None] == b[_GROUP])
     agreements = (a[_AGREEMENTS, i] == b[_AGREEMENTS, j]).sum(axis=0)
-    result[i, j] = np.minimum(GROUP_CAP, GROUP_BASE + GROUP_STEP * agreements)
+    result[i, j] = np.take(SAME_GROUP, agreements)
 
     i, j = np.nonzero(a[_PLACE][:, None] == b[_PLACE])
     a_start, a_end, b_start, b_end = a[_START, i], a[_END, i], b[_START, j], b[_END, j]
@@ -277,6 +275,6 @@ def confidence_matrix(
     result[i, j] = np.where(a[_SCOPE, i] == b[_SCOPE, j], SAME_SCOPE, value)
 
     result[a[_EXACT][:, None] == b[_EXACT]] = SAME_CONTENT
-    if threshold > GROUP_BASE:
+    if threshold > SAME_GROUP[0]:
         result[result < threshold] = 0.0
     return result

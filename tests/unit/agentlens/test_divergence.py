@@ -67,6 +67,20 @@ def test_three_foreign_steps_are_a_divergence_with_what_was_expected() -> None:
     assert found.last_node == reference.paths[0][0]
 
 
+def test_more_levels_than_the_lookahead_cannot_be_skipped() -> None:
+    long = (view("a.py"), *(view(f"{n}.py") for n in range(6)))
+    reference = tree(long, OTHER)
+
+    def steps(*states: State) -> list[int]:
+        mine = run(*states)
+        return [node for _, node in walk(mine.trace, reference, matches(mine, reference), SETTINGS).path]
+
+    route = max(reference.paths, key=len)
+    # from the first step: one level on and three more may be skipped, so the fourth of the six is in reach
+    assert steps(view("a.py"), view("3.py")) == [route[0], route[4]]
+    assert steps(view("a.py"), view("4.py")) == [route[0]]
+
+
 def test_leaving_for_good_is_never_rejoined() -> None:
     way, _ = walked(view("a.py"), view("q.py"), view("r.py"), view("s.py"))
     assert way.divergence is not None

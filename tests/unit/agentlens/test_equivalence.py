@@ -8,7 +8,12 @@ from workers.agentlens.trajectory import Intent, State
 
 
 def sure(a: State, b: State) -> float:
-    return confidence(signature(a), signature(b))
+    """The confidence of a pair, which the matrix must give too."""
+    book = Codebook()
+    value = confidence(signature(a), signature(b))
+    matrix = confidence_matrix(book.encode([signature(a)]), book.encode([signature(b)]), threshold=0.70)
+    assert matrix[0, 0] == pytest.approx(value)
+    return value
 
 
 def test_same_content_at_the_same_path_is_certain_whatever_the_intent() -> None:
@@ -87,6 +92,14 @@ def test_searches_for_one_identifier_match() -> None:
 def test_bookkeeping_matches_on_finish_only() -> None:
     assert sure(finish(), finish()) == 1.0
     assert sure(think(), think()) == 0.0
+
+
+def test_confidences_under_the_threshold_are_no_match() -> None:
+    book = Codebook()
+    rows = book.encode([signature(shell("pytest a"))])
+    columns = book.encode([signature(shell("pytest -q b")), signature(shell("pytest b"))])
+    # 0.75 and 0.80
+    assert confidence_matrix(rows, columns, threshold=0.80).tolist() == [[0.0, pytest.approx(0.80)]]
 
 
 PATHS = st.sampled_from(["a.py", "src/b.py"])

@@ -28,6 +28,13 @@ def test_a_check_rules_c1_out() -> None:
     assert mechanism_of(edit("a.py", scope="f"), shell("pytest t")) is Mechanism.DIVERGENT_BUT_VALID
 
 
+def test_waste_rules_c1_out() -> None:
+    look = view("a.py", (1, 9))
+    # 1 of 5 states is redundant, too little for C2; it edits all that the donors agree on
+    short = (look, look, view("b.py"), view("c.py"), edit("a.py", scope="f"))
+    assert mechanism_of(*short) is Mechanism.DIVERGENT_BUT_VALID
+
+
 def test_c2_wastes_at_least_three_tenths_of_its_steps() -> None:
     fail = shell("pytest t", outcome="error", seen="E")
     # 3 retries of 10 states: severity 0.30

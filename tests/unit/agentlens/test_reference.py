@@ -50,6 +50,18 @@ def test_the_child_with_the_highest_confidence_is_taken() -> None:
     assert first_node_of_third == tree.paths[at[runs[1].trace.sequence]][0]
 
 
+def test_among_equally_sure_children_support_decides_and_then_age() -> None:
+    # lines 1-30 share 10 of 30 with 1-10 and as many with 21-30: the same confidence to both children
+    low = run(edit("a.py", "1", "2", at=(1, 10)), view("b.py")).donor
+    high = run(edit("a.py", "3", "4", at=(21, 30)), view("c.py")).donor
+    wide = run(edit("a.py", "5", "6", at=(1, 30)), view("d.py")).donor
+    older = Reference([low, high, wide], ScoringSettings())
+    assert older.paths[2][0] == older.paths[0][0]
+    again = run(edit("a.py", "7", "8", at=(21, 30)), view("e.py")).donor
+    supported = Reference([low, high, again, wide], ScoringSettings())
+    assert supported.paths[3][0] == supported.paths[1][0]
+
+
 def test_nodes_know_their_parents_depths_ends_and_descendants() -> None:
     short = (view("a.py"), edit("a.py", "x", "y"))
     long = (view("a.py"), edit("a.py", "x", "y"), shell("pytest t"))
@@ -118,6 +130,14 @@ def test_a_draw_takes_one_donor_a_model_before_a_second() -> None:
     pool = lots([r.donor for r in runs], number=0, seed=0)
     assert sorted(d.model for d in draw(pool, count=3)) == ["a", "b", "c"]
     assert sorted(d.model for d in draw(pool, count=5)) == ["a", "a", "b", "b", "c"]
+
+
+def test_a_model_with_many_runs_does_not_crowd_the_others_out() -> None:
+    runs = [run(view(f"{n}.py"), name=str(n), model="many") for n in range(30)]
+    rare = [run(view(f"r{n}.py"), name=f"r{n}", model=f"rare{n}") for n in range(4)]
+    for number in range(5):
+        pool = lots([r.donor for r in runs + rare], number=number, seed=0)
+        assert {d.model for d in draw(pool, count=5)} == {"many", "rare0", "rare1", "rare2", "rare3"}
 
 
 def test_a_draw_leaves_the_excluded_run_out_and_changes_with_its_number_and_seed() -> None:

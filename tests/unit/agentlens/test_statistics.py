@@ -87,6 +87,12 @@ def test_youdens_threshold_is_the_lowest_best_score() -> None:
     assert statistics.youden(numbers([1, 2, 3, 4, 4]), flags("ffpfp")) == 3
 
 
+def test_equal_scores_are_never_split_by_a_threshold() -> None:
+    # at 2: no fail below, 1 of 3 passes below; at 3: both fails below, 2 of 3 passes below: J = 1 − 2/3.
+    # A cut between the equal scores would look better (1 − 1/3) and cannot exist.
+    assert statistics.youden(numbers([1, 2, 2, 2, 3]), flags("pffpp")) == 3
+
+
 def test_a_threshold_is_judged_on_problems_it_has_not_seen() -> None:
     # Without problem 1 the threshold is 10, without problem 0 it is 2: each fits the other problem badly.
     scores, passed, problems = numbers([1, 10, 1, 2]), flags("fpfp"), groups([0, 0, 1, 1])
