@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from workers.agentlens import disorder, divergence, waste
-from workers.agentlens.forest import DonorPool, Floats, Forest
+from workers.agentlens.forest import DonorPool, Forest
 from workers.agentlens.measure import Signals, measure, process_signals, weigh
 from workers.agentlens.mechanisms import Mechanism, mechanism
 from workers.agentlens.profiles import PAPER, PROFILES, TUNED, UNREFERENCED
@@ -199,19 +200,23 @@ def _judge(runs: Sequence[tuple[Run, Forest]], donors: DonorPool) -> Iterator[_J
         ],
     )
     for (run, forest), rows, alignment in zip(runs, compared.rows, alignments, strict=True):
-        yield _judge_one(run, donors.settings, forest, compared.table[rows], alignment)
+        confidences = compared.table.take(rows, axis=0).take(forest.trees[0].columns, axis=1)
+        yield _judge_one(run, donors.settings, forest, confidences, alignment)
 
 
 def _judge_one(
-    run: Run, settings: ScoringSettings, forest: Forest, confidences: Floats, alignment: Alignment
+    run: Run,
+    settings: ScoringSettings,
+    forest: Forest,
+    confidences: npt.NDArray[np.float32],
+    alignment: Alignment,
 ) -> _Judgement:
-    first = forest.trees[0]
-    tree = first.reference
-    touched = np.logical_or.reduce(confidences > 0, axis=0)
+    """Judge a run; `confidences` are those of its acting states to the nodes of draw 0's tree."""
+    tree = forest.trees[0].reference
     retries = waste.blind_retries(run.findings)
-    signals = measure(run.trace, forest, touched, alignment, blind_retries=retries)
+    signals = measure(run.trace, forest, alignment, blind_retries=retries)
     scores = _scores(run, signals, settings)
-    matches = _matches(confidences[:, first.columns])
+    matches = _matches(confidences)
     way = divergence.walk(run.trace, tree, matches, settings)
     wasted = waste.charge(
         run.trace,
@@ -318,10 +323,10 @@ def _evidence(trace: Trace, signals: Signals, forest: Forest) -> dict[str, objec
     }
 
 
-def _matches(confidences: Floats) -> list[dict[int, float]]:
+def _matches(confidences: npt.NDArray[np.float32]) -> list[dict[int, float]]:
     """For each acting state its confidence to each tree node that it matches."""
     matches: list[dict[int, float]] = [{} for _ in range(len(confidences))]
-    states, nodes = np.nonzero(confidences)
+    states, nodes = np.nonzero(confidences > 0)
     values = confidences[states, nodes]
     for state, node, value in zip(states.tolist(), nodes.tolist(), values.tolist(), strict=True):
         matches[state][node] = value

@@ -247,16 +247,21 @@ class Codebook:
 
 
 def confidence_matrix(
-    rows: Sequence[Code], columns: Sequence[Code], *, threshold: float, line_overlap: float = LINE_OVERLAP
-) -> npt.NDArray[np.float64]:
-    """`confidence` for every pair of codes of one codebook, shape (rows, columns); values under `threshold`
-    (θ) become 0.
+    rows: Sequence[Code],
+    columns: Sequence[Code],
+    *,
+    threshold: float,
+    line_overlap: float = LINE_OVERLAP,
+    spare: int = 0,
+) -> npt.NDArray[np.float32]:
+    """`confidence` for every pair of codes of one codebook, shape (rows, columns + spare); values under
+    `threshold` (θ) and in the spare columns are 0.
 
     Only the few pairs that share content, file or group are looked at closely."""
     a = np.array(rows, dtype=np.int32).reshape(len(rows), len(_FIELDS)).T
     b = np.array(columns, dtype=np.int32).reshape(len(columns), len(_FIELDS)).T
     a[:_NULLABLE][a[:_NULLABLE] < 0] = -2  # so that None equals no other None
-    result = np.zeros((len(rows), len(columns)))
+    result = np.zeros((len(rows), len(columns) + spare), dtype=np.float32)
 
     i, j = np.nonzero(a[_GROUP][:, None] == b[_GROUP])
     agreements = (a[_AGREEMENTS, i] == b[_AGREEMENTS, j]).sum(axis=0)
@@ -274,7 +279,7 @@ def confidence_matrix(
     )
     result[i, j] = np.where(a[_SCOPE, i] == b[_SCOPE, j], SAME_SCOPE, value)
 
-    result[a[_EXACT][:, None] == b[_EXACT]] = SAME_CONTENT
+    result[np.nonzero(a[_EXACT][:, None] == b[_EXACT])] = SAME_CONTENT
     if threshold > SAME_GROUP[0]:
-        result[result < threshold] = 0.0
+        result[result < np.float32(threshold)] = 0.0
     return result

@@ -66,7 +66,7 @@ class Comparison:
     the last column is 0. rows: for each candidate the rows of its acting states, in order.
     """
 
-    table: Floats
+    table: npt.NDArray[np.float32]
     rows: list[list[int]]
 
 
@@ -119,17 +119,16 @@ class DonorPool:
         coded = [self._codebook.encode(candidate.signatures) for candidate in candidates]
         places: dict[Code, int] = {}
         rows = [[places.setdefault(code, len(places)) for code in codes] for codes in coded]
-        direct = confidence_matrix(
+        states = len(self._codes)
+        table = confidence_matrix(
             list(places),
             self._codes,
             threshold=self.settings.match_threshold,
             line_overlap=self.settings.line_overlap,
+            spare=len(self._merged) + 1,
         )
-        states = len(self._codes)
-        table = np.zeros((len(places), states + len(self._merged) + 1))
-        table[:, :states] = direct
         for members, offset in self._merged.items():
-            table[:, states + offset] = direct[:, members].max(axis=1)
+            table[:, states + offset] = table[:, members].max(axis=1)
         return Comparison(table=table, rows=rows)
 
     def _draws(self, excluded: str | None) -> list[tuple[Donor, ...]]:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from workers.agentlens.forest import Forest
 from workers.agentlens.profiles import Profile
@@ -61,17 +60,13 @@ class Signals:
         }
 
 
-def measure(
-    trace: Trace, forest: Forest, touched: npt.NDArray[np.bool_], alignment: Alignment, *, blind_retries: int
-) -> Signals:
-    """Measure a run against the trees of all draws.
-
-    touched: which node columns some acting state matches. alignment: to the forest's paths."""
+def measure(trace: Trace, forest: Forest, alignment: Alignment, *, blind_retries: int) -> Signals:
+    """Measure a run against the trees of all draws; `alignment` is to the forest's paths."""
     struct = alignment.struct.tolist()
     agreements = {
         donor.trace.sequence: edit_agreement(trace.region, donor.trace.region) for donor in forest.donors
     }
-    covered = [int(np.count_nonzero(touched[tree.columns])) for tree in forest.trees]
+    covered = [int(np.count_nonzero(alignment.touched[tree.columns])) for tree in forest.trees]
     first = forest.trees[0]
     best_donor = max(range(len(first.rows)), key=lambda donor: (struct[first.rows[donor]], -donor))
     best_row = first.rows[best_donor]

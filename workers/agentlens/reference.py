@@ -130,18 +130,16 @@ class Reference:
     def closest_below(self, here: int, match: Mapping[int, float], *, reach: int | None = None) -> int | None:
         """Of the nodes in `match` (with their confidences) that lie below `here`, at most `reach` levels: the
         one of the least depth; ties: the surest, then the oldest. None if there is none."""
-        if not match:
-            return None
         best: int | None = None
-        best_rank = (0, 0.0, 0)
+        best_depth, best_sure = 0, 0.0
         depth_here = self.depth(here)
+        deepest = len(self) if reach is None else depth_here + reach
         for node, sure in match.items():
             depth = self._depths[node]
-            if depth <= depth_here or (reach is not None and depth > depth_here + reach):
+            if not depth_here < depth <= deepest or not self.is_below(node, here):
                 continue
-            rank = (-depth, sure, -node)
-            if (best is None or rank > best_rank) and self.is_below(node, here):
-                best, best_rank = node, rank
+            if best is None or (-depth, sure, -node) > (-best_depth, best_sure, -best):
+                best, best_depth, best_sure = node, depth, sure
         return best
 
     def _insert(self, donor: int) -> list[int]:

@@ -20,26 +20,31 @@ def find(trace: Trace) -> list[Finding]:
     The same action is equal content at the same path, or an edit of the same file whose text is similar by
     at least 0.9 to an edit that failed."""
     latest: dict[str, int] = {}
-    failed_edits: dict[str, int] = {}
+    failed_edits: dict[str, tuple[int, Counter[str]]] = {}
     chains: dict[str, list[int]] = {}
     known_files: set[str] = set()
     known_errors: set[str] = set()
     learnt = -1
-    for position, index in enumerate(trace.acting):
-        state, signature = trace.states[index], trace.signatures[position]
-        key = str(signature.exact)
+    for index, signature in zip(trace.acting, trace.signatures, strict=True):
+        state = trace.states[index]
+        key, path = str(signature.exact), signature.path
         earlier = latest.get(key)
-        if earlier is None and signature.kind == "edit" and signature.path in failed_edits:
-            candidate = failed_edits[signature.path]
-            if _similar(trace.states[candidate], state):
-                earlier = candidate
+        words: Counter[str] | None = None
+        if (
+            signature.kind == "edit"
+            and path is not None
+            and (state.outcome == "error" or path in failed_edits)
+        ):
+            words = _words(state)
+            if earlier is None and path in failed_edits and _similar(failed_edits[path][1], words):
+                earlier = failed_edits[path][0]
         if earlier is not None and learnt <= earlier and _same_end(trace.states[earlier], state):
             chains.setdefault(signature.action, []).append(index)
-        if _is_news(state, signature.kind, signature.path, known_files, known_errors):
+        if _is_news(state, signature.kind, path, known_files, known_errors):
             learnt = index
         latest[key] = index
-        if signature.kind == "edit" and signature.path is not None and state.outcome == "error":
-            failed_edits[signature.path] = index
+        if words is not None and path is not None and state.outcome == "error":
+            failed_edits[path] = (index, words)
     return [
         Finding(
             category=CATEGORY,
@@ -57,11 +62,12 @@ def _same_end(earlier: State, later: State) -> bool:
     return earlier.outcome == "error" or earlier.observation_digest == later.observation_digest
 
 
-def _similar(earlier: State, later: State) -> bool:
-    """Whether the edits share at least 0.9 of their words (Dice's coefficient of the two multisets)."""
-    a, b = _words(earlier), _words(later)
-    shared, total = (a & b).total(), a.total() + b.total()
-    return total > 0 and 2 * shared >= _SIMILAR_EDIT * total
+def _similar(a: Counter[str], b: Counter[str]) -> bool:
+    """Whether two edits share at least 0.9 of their words (Dice's coefficient of the two multisets)."""
+    total = a.total() + b.total()
+    if 2 * min(a.total(), b.total()) < _SIMILAR_EDIT * total:
+        return False
+    return 2 * (a & b).total() >= _SIMILAR_EDIT * total
 
 
 def _words(state: State) -> Counter[str]:
