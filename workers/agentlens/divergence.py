@@ -70,15 +70,8 @@ def walk(trace: Trace, reference: Reference, matches: Matches, settings: Scoring
     departures: list[tuple[int, int, int | None]] = []  # position, node reached, position of the return
     position, count = 0, len(trace.acting)
     while position < count:
-        node = reference.closest_below(here, matches[position], reach=1 + settings.lookahead)
-        if node is not None:
-            path.append((trace.acting[position], node))
-            here = node
-            position += 1
-        elif not any(
-            reference.closest_below(here, match) is not None
-            for match in matches[position : position + settings.divergence_patience]
-        ):
+        ahead = _next_below(reference, here, matches, position)
+        if ahead is None or ahead - position >= settings.divergence_patience:
             back = next((p for p in range(position + 1, count) if matches[p]), None)
             departures.append((position, here, back))
             if back is None:
@@ -86,9 +79,23 @@ def walk(trace: Trace, reference: Reference, matches: Matches, settings: Scoring
             here = _surest(matches[back])
             path.append((trace.acting[back], here))
             position = back + 1
-        else:
-            position += 1
+            continue
+        node = reference.closest_below(here, matches[ahead], reach=1 + settings.lookahead)
+        if node is not None:
+            path.append((trace.acting[ahead], node))
+            here = node
+        position = ahead + 1
     return Walk(path=tuple(path), divergence=_divergence(trace, reference, matches, departures, here))
+
+
+def _next_below(reference: Reference, here: int, matches: Matches, start: int) -> int | None:
+    """The first position from `start` on that matches something below a node."""
+    is_below = reference.is_below
+    for position in range(start, len(matches)):
+        for node in matches[position]:
+            if is_below(node, here):
+                return position
+    return None
 
 
 def _surest(match: Mapping[int, float]) -> int:

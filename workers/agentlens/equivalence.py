@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -71,7 +71,7 @@ class Signature(NamedTuple):
     group: str | None = None
     program: str = ""
     target: str = ""
-    flags: str = ""
+    flags: tuple[str, ...] = ()
     start: int = 0
     end: int = 0
     kind: str = ""
@@ -151,7 +151,7 @@ def signature(state: State) -> Signature:
             None,
             "",
             "",
-            "",
+            (),
             start,
             end,
             kind,
@@ -175,7 +175,7 @@ def signature(state: State) -> Signature:
         group,
         strongest.program,
         path or "",
-        " ".join(strongest.flags),
+        strongest.flags,
         start,
         end,
         kind,
@@ -212,10 +212,10 @@ def confidence(a: Signature, b: Signature, *, line_overlap: float = LINE_OVERLAP
     return 0.0
 
 
-class _Codes(dict[str | None, int]):
+class _Codes(dict[Hashable, int]):
     """Gives each new text the next number; None is −1."""
 
-    def __missing__(self, text: str | None) -> int:
+    def __missing__(self, text: Hashable) -> int:
         number = self[text] = len(self) - 1
         return number
 
