@@ -62,13 +62,16 @@ class ProfileScore:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceUsed:
-    """Against what a run was scored. donors: ids of draw 0, in tree order. donors_drawn: of all draws."""
+    """Against what a run was scored. k: donors of draw 0, fewer than asked for if there were not enough.
+    donors: their ids, in tree order. donors_drawn: different ones over all draws. nodes: of draw 0's tree."""
 
+    k: int
     donors: tuple[str, ...]
     donors_drawn: int
     draws: int
     nodes: int
     match_threshold: float
+    scoring_version: str = SCORING_VERSION
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +236,7 @@ def _judge_one(
         waste=wasted,
         evidence=_evidence(run.trace, signals, forest),
         reference=ReferenceUsed(
+            k=len(tree.donors),
             donors=tuple(donor.donor_id for donor in tree.donors),
             donors_drawn=len(forest.donors),
             draws=settings.draws,

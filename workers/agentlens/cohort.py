@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from workers.agentlens import statistics
-from workers.agentlens.assess import Assessment
+from workers.agentlens.assess import Assessment, Run, assess_problem, prepare
 from workers.agentlens.mechanisms import Mechanism
 from workers.agentlens.score import Tier
+from workers.agentlens.settings import DEFAULT_SETTINGS, ScoringSettings
 from workers.agentlens.statistics import Bools, Floats
-from workers.agentlens.trajectory import RunOutcome
+from workers.agentlens.trajectory import RunOutcome, Trajectory
 from workers.agentlens.waste import CATEGORIES
 
 CAUTION = (
@@ -73,6 +74,26 @@ def row(assessment: Assessment) -> Row:
         tokens=assessment.tokens,
         cost_usd=assessment.cost_usd,
     )
+
+
+def assess_cohort(
+    trajectories: Iterable[Trajectory], settings: ScoringSettings = DEFAULT_SETTINGS
+) -> tuple[list[Assessment], dict[str, object]]:
+    """Score labelled trajectories problem by problem (AGENTLENS §4 to §8) and summarise them (§9).
+
+    Runs that name no problem cannot be compared with each other and are scored without a reference. For
+    folders too large for memory, call `assess.assess_problem` for one problem after the other and keep the
+    `row`s."""
+    problems: dict[str, list[Run]] = {}
+    alone: list[Run] = []
+    for trajectory in trajectories:
+        if trajectory.problem is None:
+            alone.append(prepare(trajectory))
+        else:
+            problems.setdefault(trajectory.problem, []).append(prepare(trajectory))
+    groups = [*(runs for _, runs in sorted(problems.items())), *([run] for run in alone)]
+    assessments = [found for runs in groups for found in assess_problem(runs, settings)]
+    return assessments, summarise(map(row, assessments), seed=settings.seed)
 
 
 def summarise(rows: Iterable[Row], *, seed: int = 0) -> dict[str, object]:

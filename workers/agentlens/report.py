@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from workers.agentlens.assess import Assessment
 from workers.agentlens.divergence import Divergence
 from workers.agentlens.mechanisms import MEANING
+from workers.agentlens.reference import Reference
 from workers.agentlens.settings import SCORING_VERSION, ScoringSettings
 
 _DECIMALS = 6
@@ -73,6 +74,36 @@ def assessment_document(assessment: Assessment) -> dict[str, object]:
 
 def _divergence(divergence: Divergence | None) -> object:
     return None if divergence is None else dataclasses.asdict(divergence)
+
+
+def reference_document(reference: Reference, settings: ScoringSettings) -> dict[str, object]:
+    """A tree for storing and drawing: its donors with their paths, and its nodes (§4). The root is no node:
+    first steps have parent −1."""
+    nodes = [reference.node(index) for index in range(len(reference))]
+    return {
+        "scoring_version": SCORING_VERSION,
+        "settings": as_json(settings),
+        "donors": [
+            {"id": donor.donor_id, "model": donor.model, "path": path}
+            for donor, path in zip(reference.donors, reference.paths, strict=True)
+        ],
+        "nodes": [
+            {
+                "index": node.index,
+                "parent": node.parent,
+                "depth": node.depth,
+                "intent": as_json(node.state.intent),
+                "action": node.action,
+                "tool": node.state.tool,
+                "path": node.state.path,
+                "lines": as_json(node.state.lines),
+                "command": None if node.state.command is None else node.state.command.normal,
+                "support": node.support,
+                "ends": node.ends,
+            }
+            for node in nodes
+        ],
+    }
 
 
 def report_document(

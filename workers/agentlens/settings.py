@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from workers.agentlens.profiles import PROFILES
+
 SCORING_VERSION = "1.0"
 
 
@@ -45,6 +47,8 @@ class ScoringSettings:
             raise ValueError(f"donors is {self.donors}: a reference needs at least 2 passing runs")
         if self.draws < 1:
             raise ValueError(f"draws is {self.draws}: at least 1 reference must be drawn")
+        if self.profile not in PROFILES:
+            raise ValueError(f"profile is {self.profile!r}: it must be one of {', '.join(PROFILES)}")
         if not 0 < self.match_threshold <= 1:
             raise ValueError(f"match_threshold is {self.match_threshold}: it must lie in (0, 1]")
 

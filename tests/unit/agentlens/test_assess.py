@@ -216,7 +216,7 @@ def test_the_reference_says_what_was_used_and_warns_when_it_is_small() -> None:
     found = list(assess_problem(passing(run(view("a.py"), name="mine", outcome="failed"))))[-1]
     assert found.reference is not None
     assert sorted(found.reference.donors) == ["donor-0", "donor-1", "donor-2", "donor-3"]
-    assert (found.reference.donors_drawn, found.reference.draws) == (4, 4)
+    assert (found.reference.k, found.reference.donors_drawn, found.reference.draws) == (4, 4, 4)
     assert "the reference has 4 donors instead of 5" in found.warnings
     assert found.scoring_version == SCORING_VERSION
 

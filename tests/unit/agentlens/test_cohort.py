@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from tests.unit.agentlens.steps import edit, run, shell, view
+from tests.unit.agentlens.steps import edit, run, shell, trajectory, view
 from workers.agentlens import cohort
 from workers.agentlens.assess import assess_problem
 from workers.agentlens.cohort import Row
@@ -120,6 +120,24 @@ def test_the_order_of_rows_changes_nothing() -> None:
 def test_small_cohorts_are_summarised_without_tests(rows: list[Row]) -> None:
     summary = cohort.summarise(rows)
     assert summary["runs"] == len(rows)
+
+
+def test_a_cohort_is_scored_problem_by_problem_and_nameless_runs_alone() -> None:
+    routes = [(view("a.py"), edit("a.py", "x", str(n)), shell(f"pytest {n}")) for n in range(3)]
+    mixed = [
+        trajectory(*route, name=f"{problem}-{n}", problem=problem)
+        for problem in ("q", "p", None)
+        for n, route in enumerate(routes)
+    ]
+    assessments, summary = cohort.assess_cohort(mixed)
+    assert [a.trajectory_id for a in assessments] == [
+        *(f"p-{n}" for n in range(3)),
+        *(f"q-{n}" for n in range(3)),
+        *(f"None-{n}" for n in range(3)),
+    ]
+    assert [a.profile for a in assessments] == ["paper"] * 6 + ["unreferenced"] * 3
+    assert all(d.startswith("p-") for d in assessments[0].reference.donors)  # type: ignore[union-attr]
+    assert summary["runs"] == 9
 
 
 def test_a_row_keeps_what_the_tables_need() -> None:

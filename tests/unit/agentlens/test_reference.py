@@ -166,8 +166,13 @@ def test_names_decide_nothing_in_a_draw() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [({"donors": 1}, "at least 2"), ({"draws": 0}, "at least 1"), ({"match_threshold": 0.0}, "lie in")],
+    [
+        ({"donors": 1}, "at least 2"),
+        ({"draws": 0}, "at least 1"),
+        ({"match_threshold": 0.0}, "lie in"),
+        ({"profile": "papre"}, "one of paper, tuned, unreferenced"),
+    ],
 )
-def test_settings_that_make_no_reference_are_refused(wrong: dict[str, float], message: str) -> None:
+def test_settings_that_make_no_reference_are_refused(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ScoringSettings(**wrong)  # type: ignore[arg-type]

@@ -3,7 +3,14 @@ import json
 from tests.unit.agentlens.steps import edit, run, shell, view
 from workers.agentlens import cohort
 from workers.agentlens.assess import Assessment, assess_problem
-from workers.agentlens.report import as_json, assessment_document, report_document, to_bytes
+from workers.agentlens.reference import Reference
+from workers.agentlens.report import (
+    as_json,
+    assessment_document,
+    reference_document,
+    report_document,
+    to_bytes,
+)
 from workers.agentlens.score import Tier
 from workers.agentlens.settings import SCORING_VERSION, ScoringSettings
 from workers.agentlens.trajectory import Intent
@@ -66,6 +73,24 @@ def test_a_report_has_the_fixed_keys_and_sorted_parts() -> None:
         {"path": "z.json", "error": "not JSON"},
     ]
     assert json.loads(to_bytes(report)) == report
+
+
+def test_a_reference_is_written_with_its_donors_and_nodes() -> None:
+    first, second = (view("a.py", (1, 9)), shell("pytest t")), (view("a.py", (1, 9)), edit("a.py"))
+    tree = Reference.build([run(*first, name="one", model="m").donor, run(*second, name="two").donor])
+    document = reference_document(tree, ScoringSettings())
+    assert json.loads(to_bytes(document)) == document
+    donors = document["donors"]
+    assert sorted(d["id"] for d in donors) == ["one", "two"]  # type: ignore[attr-defined]
+    root, *rest = document["nodes"]  # type: ignore[misc]
+    assert (root["parent"], root["support"], root["intent"], root["lines"]) == (
+        -1,
+        2,
+        "E",
+        {"start": 1, "end": 9},
+    )
+    assert [(n["parent"], n["support"], n["ends"]) for n in rest] == [(0, 1, 1), (0, 1, 1)]
+    assert {n["command"] for n in rest} == {None, "pytest t"}
 
 
 def test_plain_values_are_rounded_and_nan_is_null() -> None:
