@@ -26,8 +26,8 @@ from workers.agentlens.trajectory import Intent, RunOutcome, Trajectory
 from workers.agentlens.waste import Waste
 from workers.agentlens.waste.finding import Finding
 
-_TOGETHER: Final = 64
-"""How many runs are compared with the donors at once; bounds the memory of one problem."""
+_CELLS: Final = 2_000_000
+"""Pairs of steps that are compared at once: bounds the memory of a problem, whatever its runs' length."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -130,13 +130,27 @@ def assess_problem(runs: Sequence[Run], settings: ScoringSettings = DEFAULT_SETT
 def assess_all(runs: Sequence[Run], donors: DonorPool) -> Iterator[Assessment]:
     """Assess runs against the pool of their problem, some at a time: they share the comparisons of the steps
     that they have in common."""
-    for start in range(0, len(runs), _TOGETHER):
-        batch = runs[start : start + _TOGETHER]
+    for batch in _batches(runs, donors.columns):
         forests = [donors.forest(run.trace) for run in batch]
         referenced = [(run, forest) for run, forest in zip(batch, forests, strict=True) if forest is not None]
         judged = _judge(referenced, donors)
         for run, forest in zip(batch, forests, strict=True):
             yield _assessment(run, _judge_alone(run, donors) if forest is None else next(judged))
+
+
+def _batches(runs: Iterable[Run], columns: int) -> Iterator[list[Run]]:
+    """Neighbouring runs that together compare at most `_CELLS` pairs of steps, at least one run at a time."""
+    batch: list[Run] = []
+    cells = 0
+    for run in runs:
+        more = len(run.trace.acting) * columns
+        if batch and cells + more > _CELLS:
+            yield batch
+            batch, cells = [], 0
+        batch.append(run)
+        cells += more
+    if batch:
+        yield batch
 
 
 def assess(run: Run, donors: DonorPool) -> Assessment:

@@ -49,6 +49,8 @@ _FIELDS: Final = ("exact", "place", "scope", "group", "program", "target", "flag
 _EXACT, _PLACE, _SCOPE, _GROUP, _START, _END = 0, 1, 2, 3, 7, 8
 _NULLABLE: Final = 4
 _AGREEMENTS: Final = slice(4, 7)
+_FAR: Final = 1_000_000_000
+"""Line numbers beyond this are the end of the file; it keeps sums of two ranges within 32 bits."""
 _PLACED: Final = frozenset({"view", "list", "edit", "undo"})
 _GROUPED_BY_KIND: Final = frozenset({"check", "run"})
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}")
@@ -60,7 +62,8 @@ class Signature(NamedTuple):
 
     exact: content digest and path. place: intent, family and file. group: intent, family and what must agree
     inside the semantic group (a search's pattern, a program that is its own group). program, target, flags:
-    what raises the confidence inside a group. start, end: line range, 0 if unknown.
+    what raises the confidence inside a group. start, end: line range, 0 if unknown, negative if
+    counted from the end of the file.
     kind: the family of action (`view`, `list`, `search`, `edit`, `check`, `run`, …). path: what it acts on.
     action: kind and what it acts on or looks for, the name of the step in waste patterns.
     """
@@ -142,6 +145,7 @@ def signature(state: State) -> Signature:
     stage = _stage(intent, kind)
     place = stage + path if path is not None and kind in _PLACED else None
     start, end = _lines(state) if place is not None else (0, 0)
+    start, end = max(-_FAR, min(start, _FAR)), max(-_FAR, min(end, _FAR))
     exact = f"{state.content_digest}|{path}"
     if command is None:
         return Signature(
@@ -271,7 +275,7 @@ def confidence_matrix(
     a_start, a_end, b_start, b_end = a[_START, i], a[_END, i], b[_START, j], b[_END, j]
     shared = np.maximum(0, np.minimum(a_end, b_end) - np.maximum(a_start, b_start) + 1)
     ratio = shared / ((a_end - a_start + 1) + (b_end - b_start + 1) - shared)
-    both_known = (a_start > 0) & (b_start > 0)
+    both_known = (a_start != 0) & (b_start != 0)
     value = np.where(
         both_known & (ratio >= line_overlap),
         OVERLAP_BASE + OVERLAP_SPAN * (ratio - line_overlap) / (1 - line_overlap),

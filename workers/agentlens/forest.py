@@ -103,6 +103,11 @@ class DonorPool:
         }
         self._forests: dict[str | None, Forest] = {}
 
+    @property
+    def columns(self) -> int:
+        """With how many nodes each step of a candidate is compared."""
+        return len(self._codes) + len(self._merged) + 1
+
     def forest(self, candidate: Trace) -> Forest | None:
         """The references for a candidate, none of them built from itself; None if fewer than 2 donors are
         left."""
@@ -125,7 +130,7 @@ class DonorPool:
             self._codes,
             threshold=self.settings.match_threshold,
             line_overlap=self.settings.line_overlap,
-            spare=len(self._merged) + 1,
+            spare=self.columns - states,
         )
         for members, offset in self._merged.items():
             table[:, states + offset] = table[:, members].max(axis=1)

@@ -126,6 +126,18 @@ def test_every_index_in_a_report_exists(problem: Problem) -> None:
             assert assessment.trajectory_id not in assessment.reference.donors
 
 
+def test_many_long_runs_are_taken_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = passing(*(run(view(f"{n}.py"), *ROUTES[n % 4], name=f"more-{n}") for n in range(6)))
+    expected = [report.assessment_document(a) for a in assess_problem(runs)]
+    for cells in (1, 100):
+        monkeypatch.setattr("workers.agentlens.assess._CELLS", cells)
+        assert [report.assessment_document(a) for a in assess_problem(runs)] == expected
+
+
+def test_no_runs_give_no_assessments() -> None:
+    assert list(assess_problem([])) == []
+
+
 @given(PROBLEMS)
 def test_one_run_alone_gets_what_it_gets_among_the_others(problem: Problem) -> None:
     runs = runs_of(problem)

@@ -42,6 +42,18 @@ def test_reads_of_distant_ranges_of_a_file_differ() -> None:
     assert sure(view("a.py", (1, 10)), view("a.py", (8, 20))) == 0.0
 
 
+def test_lines_counted_from_the_end_match_among_themselves_only() -> None:
+    # the last 10 and the last 20 lines share 10 of 20: 0.80 + 0.15·0.2/0.7 = 0.84286
+    a, b = shell("tail -n 10 a.py", intent=Intent.E), shell("tail -n 20 a.py", intent=Intent.E)
+    assert sure(a, b) == pytest.approx(0.8428571429)
+    assert sure(a, view("a.py", (1, 10))) == 0.0
+
+
+def test_absurd_line_numbers_are_taken_as_the_end_of_the_file() -> None:
+    assert sure(view("a.py", (1, 10**15)), view("a.py", (1, 10**12))) == pytest.approx(0.95)
+    assert sure(view("a.py", (1, 10**15)), view("a.py", (5, 9))) == 0.0
+
+
 def test_two_whole_file_views_match_and_a_range_does_not_match_a_whole_file() -> None:
     assert sure(view("a.py"), view("a.py", intent=Intent.E, scope=None)) == 1.0
     assert sure(shell("cat a.py", intent=Intent.E), view("a.py")) == 0.80
