@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from workers.agentlens.equivalence import target_path
+from workers.agentlens.paths import kind_of
 from workers.agentlens.trajectory import Edit, Intent, Operation, State
 
 Line = tuple[str, str]
@@ -52,6 +53,14 @@ def region(states: Iterable[State]) -> frozenset[Line]:
     return _net(standing)
 
 
+def written_sources(state: State) -> tuple[str, ...]:
+    """The source files that an implementing state writes: all that a shell line or a patch names."""
+    paths = state.command.writes if state.command is not None else ()
+    return tuple(
+        path for path in dict.fromkeys(paths or (target_path(state),)) if path and kind_of(path) == "source"
+    )
+
+
 def _covers(reverted: set[str], path: str) -> bool:
     return any(r in ("", ".") or path == r or path.startswith(r.rstrip("/") + "/") for r in reverted)
 
@@ -78,9 +87,7 @@ def _changes(state: State, path: str) -> list[_Change]:
         return [
             change for edit in state.edits if (change := _change(path, edit, state.operation)) is not None
         ]
-    if state.command is not None:
-        return [_Change(file, ("",), (), "", state.content_digest) for file in state.command.writes]
-    return [_Change(path, ("",), (), "", state.content_digest)]
+    return [_Change(file, ("",), (), "", state.content_digest) for file in written_sources(state)]
 
 
 def _change(path: str, edit: Edit, operation: Operation) -> _Change | None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 
-from workers.agentlens.edit_region import Line, region
-from workers.agentlens.equivalence import Signature, signature, target_path
+from workers.agentlens.edit_region import Line, region, written_sources
+from workers.agentlens.equivalence import Signature, signature
 from workers.agentlens.signals.temporal import Profile, profile
 from workers.agentlens.trajectory import Intent, State, Trajectory
 
@@ -59,6 +59,7 @@ def trace(trajectory: Trajectory) -> Trace:
         edited=frozenset(
             (path, state.scope or "")
             for state in states
-            if state.intent is Intent.I and state.outcome != "error" and (path := target_path(state))
+            if state.intent is Intent.I and state.outcome != "error"
+            for path in written_sources(state)
         ),
     )

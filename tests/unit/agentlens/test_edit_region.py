@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.agentlens.steps import edit, shell, undo, view
-from workers.agentlens.edit_region import changed_lines, region
+from tests.unit.agentlens.steps import edit, run, shell, undo, view
+from workers.agentlens.edit_region import changed_lines, region, written_sources
 from workers.agentlens.trajectory import Intent, Operation
 
 OLD = "def f():\n    a = 1\n    b = 2\n    return a"
@@ -62,6 +62,17 @@ def test_a_created_file_and_an_unreadable_shell_edit_stand_for_the_whole_file() 
     assert region([created]) == {("m.py", "")}
     script = shell("python -c \"open('n.py', 'w').write('x')\"", intent=Intent.I)
     assert region([script]) == {("n.py", "")}
+
+
+def test_a_line_that_writes_several_files_stands_for_all_sources_among_them() -> None:
+    moved = shell("rm src/a.py src/b.py tests/test_c.py", intent=Intent.I)
+    assert written_sources(moved) == ("src/a.py", "src/b.py")
+    assert region([moved]) == {("src/a.py", ""), ("src/b.py", "")}
+    assert run(moved, edit("src/c.py", scope="f")).trace.edited == {
+        ("src/a.py", ""),
+        ("src/b.py", ""),
+        ("src/c.py", "f"),
+    }
 
 
 def test_an_insertion_known_by_line_number_only_is_named_by_it() -> None:
