@@ -70,7 +70,7 @@ def walk(trace: Trace, reference: Reference, matches: Matches, settings: Scoring
     departures: list[tuple[int, int, int | None]] = []  # position, node reached, position of the return
     position, count = 0, len(trace.acting)
     while position < count:
-        ahead = _next_below(reference, here, matches, position)
+        ahead = reference.first_below(here, matches, start=position)
         if ahead is None or ahead - position >= settings.divergence_patience:
             back = next((p for p in range(position + 1, count) if matches[p]), None)
             departures.append((position, here, back))
@@ -86,16 +86,6 @@ def walk(trace: Trace, reference: Reference, matches: Matches, settings: Scoring
             here = node
         position = ahead + 1
     return Walk(path=tuple(path), divergence=_divergence(trace, reference, matches, departures, here))
-
-
-def _next_below(reference: Reference, here: int, matches: Matches, start: int) -> int | None:
-    """The first position from `start` on that matches something below a node."""
-    is_below = reference.is_below
-    for position in range(start, len(matches)):
-        for node in matches[position]:
-            if is_below(node, here):
-                return position
-    return None
 
 
 def _surest(match: Mapping[int, float]) -> int:

@@ -145,7 +145,8 @@ def signature(state: State) -> Signature:
     stage = _stage(intent, kind)
     place = stage + path if path is not None and kind in _PLACED else None
     start, end = _lines(state) if place is not None else (0, 0)
-    start, end = max(-_FAR, min(start, _FAR)), max(-_FAR, min(end, _FAR))
+    if not (-_FAR <= start <= _FAR and -_FAR <= end <= _FAR):
+        start, end = max(-_FAR, min(start, _FAR)), max(-_FAR, min(end, _FAR))
     exact = f"{state.content_digest}|{path}"
     if command is None:
         return Signature(

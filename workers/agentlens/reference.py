@@ -127,6 +127,15 @@ class Reference:
         depth = self._depths[ancestor]
         return self._depths[node] > depth and self.paths[self._owners[node]][depth] == ancestor
 
+    def first_below(self, here: int, matches: Sequence[Mapping[int, float]], *, start: int) -> int | None:
+        """The first position from `start` on whose matches hold a node below `here`; None if there is none."""
+        depths, owners, paths, depth_here = self._depths, self._owners, self.paths, self.depth(here)
+        for position in range(start, len(matches)):
+            for node in matches[position]:
+                if depths[node] > depth_here and (here < 0 or paths[owners[node]][depth_here] == here):
+                    return position
+        return None
+
     def closest_below(self, here: int, match: Mapping[int, float], *, reach: int | None = None) -> int | None:
         """Of the nodes in `match` (with their confidences) that lie below `here`, at most `reach` levels: the
         one of the least depth; ties: the surest, then the oldest. None if there is none."""

@@ -20,7 +20,7 @@ def find(trace: Trace) -> list[Finding]:
     The same action is equal content at the same path, or an edit of the same file whose text is similar by
     at least 0.9 to an edit that failed."""
     latest: dict[str, int] = {}
-    failed_edits: dict[str, tuple[int, Counter[str]]] = {}
+    failed_edits: dict[str | None, int] = {}
     chains: dict[str, list[int]] = {}
     known_files: set[str] = set()
     known_errors: set[str] = set()
@@ -29,22 +29,18 @@ def find(trace: Trace) -> list[Finding]:
         state = trace.states[index]
         key, path = str(signature.exact), signature.path
         earlier = latest.get(key)
-        words: Counter[str] | None = None
-        if (
-            signature.kind == "edit"
-            and path is not None
-            and (state.outcome == "error" or path in failed_edits)
-        ):
-            words = _words(state)
-            if earlier is None and path in failed_edits and _similar(failed_edits[path][1], words):
-                earlier = failed_edits[path][0]
+        is_failed_edit = signature.kind == "edit" and state.outcome == "error"
+        if earlier is None and signature.kind == "edit" and path in failed_edits:
+            before = failed_edits[path]
+            if _similar(_words(trace.states[before]), _words(state)):
+                earlier = before
         if earlier is not None and learnt <= earlier and _same_end(trace.states[earlier], state):
             chains.setdefault(signature.action, []).append(index)
         if _is_news(state, signature.kind, path, known_files, known_errors):
             learnt = index
         latest[key] = index
-        if words is not None and path is not None and state.outcome == "error":
-            failed_edits[path] = (index, words)
+        if is_failed_edit and path is not None:
+            failed_edits[path] = index
     return [
         Finding(
             category=CATEGORY,

@@ -35,7 +35,8 @@ def find(trace: Trace) -> list[Finding]:
             current.append(index)
             paths.append(signature.path or signature.action)
             continue
-        close()
+        if current:
+            close()
         if state.intent is Intent.I:
             has_edit, verified = True, False
         elif state.intent is Intent.V and signature.kind in _EXECUTED and has_edit:
