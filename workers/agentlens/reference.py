@@ -128,11 +128,12 @@ class Reference:
         return self._depths[node] > depth and self.paths[self._owners[node]][depth] == ancestor
 
     def first_below(self, here: int, matches: Sequence[Mapping[int, float]], *, start: int) -> int | None:
-        """The first position from `start` on whose matches hold a node below `here`; None if there is none."""
-        depths, owners, paths, depth_here = self._depths, self._owners, self.paths, self.depth(here)
+        """The first position from `start` on whose matches hold a node below `here`; None if none does."""
+        depths, owners, paths = self._depths, self._owners, self.paths
+        depth_here = self.depth(here)
         for position in range(start, len(matches)):
             for node in matches[position]:
-                if depths[node] > depth_here and (here < 0 or paths[owners[node]][depth_here] == here):
+                if depths[node] > depth_here and (here == ROOT or paths[owners[node]][depth_here] == here):
                     return position
         return None
 
