@@ -47,7 +47,7 @@ class PairCounts:
     def pooled(self, weights: Floats) -> Floats:
         """AUROC over all runs if problem b is taken weights[..., b] times; shape (...)."""
         total = (weights @ self.passes) * (weights @ self.fails)
-        right = np.einsum("...a,ab,...b->...", weights, self.wins, weights)
+        right = ((weights @ self.wins) * weights).sum(axis=-1)
         return _ratio(right, total)
 
     def within(self, weights: Floats) -> Floats:
@@ -69,12 +69,11 @@ def pair_counts(scores: Floats, passed: Bools, problems: npt.NDArray[np.intp]) -
     """Count pairs between problems. `problems` holds numbers from 0; all arrays have shape (runs,)."""
     count = int(problems.max()) + 1 if len(problems) else 0
     wins = np.zeros((count, count))
+    failing, failing_problems = scores[~passed], problems[~passed]
     for a in range(count):
-        of_a = scores[passed & (problems == a)]
-        for b in range(count):
-            of_b = np.sort(scores[~passed & (problems == b)])
-            below = np.searchsorted(of_b, of_a, side="left") + np.searchsorted(of_b, of_a, side="right")
-            wins[a, b] = below.sum() / 2
+        of_a = np.sort(scores[passed & (problems == a)])
+        below = np.searchsorted(of_a, failing, side="left") + np.searchsorted(of_a, failing, side="right")
+        wins[a] = np.bincount(failing_problems, weights=len(of_a) - below / 2, minlength=count)
     return PairCounts(
         wins=wins,
         passes=np.bincount(problems[passed], minlength=count).astype(float),
