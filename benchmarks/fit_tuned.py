@@ -54,8 +54,9 @@ def fit(
 
     bounds = [(None, None)] + [(0, None)] * len(start)
     found = optimize.minimize(loss, np.concatenate([[-5.0], 10 * start]), method="L-BFGS-B", bounds=bounds)
-    slope: Floats = found.x[1:]
-    return slope / slope.sum()
+    slope = found.x[1:]
+    shares: Floats = slope / slope.sum()
+    return shares
 
 
 def _pairs(

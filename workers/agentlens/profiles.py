@@ -31,8 +31,8 @@ PAPER: Final = Profile(
 TUNED: Final = Profile(
     name="tuned",
     version=1,
-    weights={"struct": 0.37, "edit": 0.33, "coh": 0.13, "temp": 0.17},
-    knots=((0.0, 0.0), (59.4, 47.0), (81.6, 70.0), (100.0, 100.0)),
+    weights={"struct": 0.36, "edit": 0.33, "coh": 0.14, "temp": 0.17},
+    knots=((0.0, 0.0), (59.7, 47.0), (82.1, 70.0), (100.0, 100.0)),
 )
 UNREFERENCED: Final = Profile(
     name="unreferenced",
