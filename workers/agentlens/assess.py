@@ -91,7 +91,8 @@ class Assessment:
     matched: tuple[tuple[int, int], ...]
     waste: Waste
     disorder: tuple[disorder.Disorder, ...]
-    labels: tuple[tuple[Intent, int], ...]
+    intents: tuple[Intent, ...]
+    rules: tuple[int, ...]
     evidence: Mapping[str, object]
     reference: ReferenceUsed | None
     tokens: int | None
@@ -179,7 +180,8 @@ def _assessment(run: Run, judged: _Judgement) -> Assessment:
         matched=judged.matched,
         waste=judged.waste,
         disorder=disorder.find(run.trace),
-        labels=tuple(zip(run.trace.intents, (state.rule for state in trajectory.states), strict=True)),
+        intents=run.trace.intents,
+        rules=tuple([state.rule for state in trajectory.states]),
         evidence=judged.evidence,
         reference=judged.reference,
         tokens=sum(spent) if spent else None,
@@ -336,7 +338,7 @@ def _evidence(trace: Trace, signals: Signals, forest: Forest) -> dict[str, objec
             "blind_retries": coherence.blind_retries,
             "verified": coherence.verified,
         },
-        "temp": {"run": trace.profile.tolist(), "reference": first.profile.tolist()},
+        "temp": {"run": trace.profile, "reference": first.profile},
         "edit": {"lines_changed": len(trace.region)},
     }
 

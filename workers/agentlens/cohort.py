@@ -16,7 +16,7 @@ from workers.agentlens.mechanisms import Mechanism
 from workers.agentlens.score import Tier
 from workers.agentlens.settings import DEFAULT_SETTINGS, ScoringSettings
 from workers.agentlens.statistics import Bools, Floats
-from workers.agentlens.trajectory import RunOutcome, Trajectory
+from workers.agentlens.trajectory import Intent, RunOutcome, Trajectory
 from workers.agentlens.waste import CATEGORIES
 
 CAUTION = (
@@ -56,8 +56,8 @@ def row(assessment: Assessment) -> Row:
     wasted: Counter[str] = Counter()
     for finding in assessment.waste.findings:
         wasted[finding.category] += len(finding.steps)
-    intents = [intent for intent, _ in assessment.labels]
-    last_edit = max((i for i, intent in enumerate(intents) if intent == "I"), default=None)
+    intents = assessment.intents
+    last_edit = max((i for i, intent in enumerate(intents) if intent is Intent.I), default=None)
     return Row(
         problem=assessment.problem or _UNKNOWN,
         model=assessment.model or _UNKNOWN,
@@ -70,7 +70,7 @@ def row(assessment: Assessment) -> Row:
         mechanism=assessment.mechanism,
         severity=assessment.waste.severity,
         wasted=wasted,
-        is_verified=None if last_edit is None else "V" in intents[last_edit:],
+        is_verified=None if last_edit is None else Intent.V in intents[last_edit:],
         tokens=assessment.tokens,
         cost_usd=assessment.cost_usd,
     )

@@ -47,12 +47,15 @@ class Tree:
 class Forest:
     """The trees of all draws that one candidate is scored against.
 
-    donors: of all trees, each once. paths: shape (longest, different paths), node columns from first to last
-    step, padded with the pool's empty column. lengths: of those paths. profiles: shape (draws, 3, 4).
+    donors: of all trees, each once. nodes: the node columns of all trees, one tree after the other. sizes:
+    nodes of each tree. paths: shape (longest, different paths), node columns from first to last step, padded
+    with the pool's empty column. lengths: of those paths. profiles: shape (draws, 3, 4).
     """
 
     trees: tuple[Tree, ...]
     donors: tuple[Donor, ...]
+    nodes: Ints
+    sizes: tuple[int, ...]
     paths: Ints
     lengths: Floats
     profiles: Floats
@@ -182,6 +185,8 @@ class DonorPool:
                 for tree in trees
             ),
             donors=tuple(donors.values()),
+            nodes=np.concatenate([tree.columns for tree in trees]),
+            sizes=tuple(len(tree.columns) for tree in trees),
             paths=table,
             lengths=lengths,
             profiles=np.array([tree.profile for tree in trees]),

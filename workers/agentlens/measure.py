@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -66,15 +67,14 @@ def measure(trace: Trace, forest: Forest, alignment: Alignment, *, blind_retries
     agreements = {
         donor.trace.sequence: edit_agreement(trace.region, donor.trace.region) for donor in forest.donors
     }
-    covered = [int(np.count_nonzero(alignment.touched[tree.columns])) for tree in forest.trees]
+    starts = [0, *itertools.accumulate(forest.sizes[:-1])]
+    covered: list[int] = np.add.reduceat(alignment.touched[forest.nodes], starts, dtype=np.intp).tolist()
     first = forest.trees[0]
     best_donor = max(range(len(first.rows)), key=lambda donor: (struct[first.rows[donor]], -donor))
     best_row = first.rows[best_donor]
     return Signals(
         struct=tuple(max(struct[row] for row in tree.rows) for tree in forest.trees),
-        cov=tuple(
-            coverage(count, len(tree.columns)) for count, tree in zip(covered, forest.trees, strict=True)
-        ),
+        cov=tuple(coverage(count, size) for count, size in zip(covered, forest.sizes, strict=True)),
         edit=tuple(
             max(agreements[donor.trace.sequence] for donor in tree.reference.donors) for tree in forest.trees
         ),

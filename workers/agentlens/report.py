@@ -62,7 +62,10 @@ def assessment_document(assessment: Assessment) -> dict[str, object]:
             "findings": wasted.findings,
         },
         "temporal_disorder": assessment.disorder,
-        "labels": [{"intent": intent, "rule": rule} for intent, rule in assessment.labels],
+        "labels": [
+            {"intent": intent, "rule": rule}
+            for intent, rule in zip(assessment.intents, assessment.rules, strict=True)
+        ],
         "evidence": assessment.evidence,
         "reference": assessment.reference,
         "tokens": assessment.tokens,

@@ -75,10 +75,10 @@ def test_a_runs_own_label_changes_nothing_of_its_score_wherever_it_hides(
         changed = [*runs[:mine], prepare(flipped), *runs[mine + 1 :]]
         after = list(assess_problem(changed))[mine]
         assert scores(after) == scores(before)
-        assert (after.waste, after.divergence, after.labels) == (
+        assert (after.waste, after.divergence, after.intents) == (
             before.waste,
             before.divergence,
-            before.labels,
+            before.intents,
         )
 
 
@@ -113,7 +113,7 @@ def test_every_index_in_a_report_exists(problem: Problem) -> None:
     runs = runs_of(problem)
     for one, assessment in zip(runs, assess_problem(runs), strict=True):
         steps = range(len(one.trajectory.states))
-        assert len(assessment.labels) == len(steps)
+        assert len(assessment.intents) == len(assessment.rules) == len(steps)
         assert set(assessment.waste.steps) <= set(steps)
         assert {step for found in assessment.disorder for step in found.steps} <= set(steps)
         assert {step for step, _ in assessment.matched} <= set(steps)

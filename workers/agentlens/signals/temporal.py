@@ -37,16 +37,14 @@ def profile(intents: Sequence[Intent]) -> Profile:
     return _shares(len(intents)) @ one_hot
 
 
-def _plogp(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    return p * np.log2(np.where(p > 0, p, 1.0))
-
-
 def temporal(candidate: Profile, donors: Profile) -> npt.NDArray[np.float64]:
     """1 − the mean over the thirds of the base-2 Jensen-Shannon divergence.
 
-    `donors` has shape (..., 3, 4), each the mean of one reference's donor profiles; the result has shape
-    (...). 0·log 0 is 0, so no epsilon is needed; each divergence lies in 0 to 1."""
-    middle = (candidate + donors) / 2
-    divergence = (_plogp(candidate) / 2 + _plogp(donors) / 2 - _plogp(middle)).sum(axis=-1)
-    value: npt.NDArray[np.float64] = np.clip(1.0 - divergence.mean(axis=-1), 0.0, 1.0)
-    return value
+    `donors` has shape (draws, 3, 4), each the mean of one reference's donor profiles; the result has shape
+    (draws,). 0·log 0 is 0, so no epsilon is needed; each divergence lies in 0 to 1."""
+    draws = len(donors)
+    shares = np.concatenate((candidate[None], donors, (candidate + donors) / 2)).reshape(1 + 2 * draws, -1)
+    negative_entropy = (shares * np.log2(np.where(shares > 0, shares, 1.0))).sum(axis=1)
+    own, theirs, middle = negative_entropy[0], negative_entropy[1 : 1 + draws], negative_entropy[1 + draws :]
+    value: npt.NDArray[np.float64] = 1.0 - ((own + theirs) / 2 - middle) / THIRDS
+    return np.minimum(1.0, np.maximum(0.0, value))
