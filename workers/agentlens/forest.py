@@ -7,6 +7,7 @@ there."""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -135,8 +136,10 @@ class DonorPool:
             line_overlap=self.settings.line_overlap,
             spare=self.columns - states,
         )
-        for members, offset in self._merged.items():
-            table[:, states + offset] = table[:, members].max(axis=1)
+        if self._merged:
+            joined = [column for members in self._merged for column in members]
+            starts = [0, *itertools.accumulate(map(len, self._merged))][:-1]
+            table[:, states:-1] = np.maximum.reduceat(table.take(joined, axis=1), starts, axis=1)
         return Comparison(table=table, rows=rows)
 
     def _draws(self, excluded: str | None) -> list[tuple[Donor, ...]]:

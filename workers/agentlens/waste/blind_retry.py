@@ -24,6 +24,7 @@ def find(trace: Trace) -> list[Finding]:
     chains: dict[str, list[int]] = {}
     known_files: set[str] = set()
     known_errors: set[str] = set()
+    words: dict[int, Counter[str]] = {}
     learnt = -1
     for index, signature in zip(trace.acting, trace.signatures, strict=True):
         state = trace.states[index]
@@ -32,7 +33,10 @@ def find(trace: Trace) -> list[Finding]:
         is_failed_edit = signature.kind == "edit" and state.outcome == "error"
         if earlier is None and signature.kind == "edit" and path in failed_edits:
             before = failed_edits[path]
-            if _similar(_words(trace.states[before]), _words(state)):
+            for edit in (before, index):
+                if edit not in words:
+                    words[edit] = _words(trace.states[edit])
+            if _similar(words[before], words[index]):
                 earlier = before
         if earlier is not None and learnt <= earlier and _same_end(trace.states[earlier], state):
             chains.setdefault(signature.action, []).append(index)
