@@ -43,6 +43,8 @@ async def events(
     run = await run_in_threadpool(_run, services, run_id, tenant)
     if run.has_ended and after >= run.ledger_seq:
         return Response(status_code=204)
+    if after > run.ledger_seq:
+        raise InputError(f"there is no event {after} yet to resume behind: the run's last event is {run.ledger_seq}")
     return EventSourceResponse(
         _stream(services, run_id, tenant, after),
         ping=3600,
@@ -95,5 +97,6 @@ def _read(services: Services, run_id: str, tenant: str, after: int) -> tuple[lis
 
 
 def _message(event: Event) -> ServerSentEvent:
+    # ASCII only: many readers take U+2028 and its like inside a payload for the end of the line.
     data = {"seq": event.seq, "at": ledger.stamp(event.at), "kind": event.kind, "payload": event.payload}
-    return ServerSentEvent(event=event.kind, id=str(event.seq), data=json.dumps(data, ensure_ascii=False))
+    return ServerSentEvent(event=event.kind, id=str(event.seq), data=json.dumps(data))
