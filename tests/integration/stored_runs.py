@@ -15,7 +15,7 @@ from workers.provenance.models import runs as runs_table
 from workers.provenance.models import stages as stages_table
 from workers.provenance.repository import runs, stages
 from workers.provenance.repository.runs import NewRun, Run
-from workers.provenance.repository.stages import SeatKey
+from workers.provenance.repository.stages import Progress, SeatKey
 from workers.provenance.session import Database
 
 AT = dt.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=dt.UTC)
@@ -37,7 +37,9 @@ def start_run(database: Database, run_id: str = "run_1") -> None:
         runs.start(connection, run_id)
 
 
-def append(database: Database, kind: str, value: Mapping[str, Any] | None = None, run_id: str = "run_1") -> None:
+def append(
+    database: Database, kind: str, value: Mapping[str, Any] | None = None, run_id: str = "run_1"
+) -> None:
     """One more event, committed."""
     with database.begin() as connection, ledger.writer(connection, run_id) as entries:
         entries.append(kind, value or {}, at=AT)
@@ -64,7 +66,9 @@ def kinds_of(database: Database, run_id: str = "run_1") -> list[str]:
     return [event.kind for event in events_of(database, run_id)]
 
 
-def seat_key(seat: str = "left", stage: Stage = Stage.PANEL, run_id: str = "run_1", round_: int = 1) -> SeatKey:
+def seat_key(
+    seat: str = "left", stage: Stage = Stage.PANEL, run_id: str = "run_1", round_: int = 1
+) -> SeatKey:
     return SeatKey(run_id=run_id, round=round_, stage=stage, seat=seat)
 
 
@@ -119,3 +123,25 @@ def age_run(database: Database, seconds: float, run_id: str = "run_1") -> None:
             .where(stages_table.c.run_id == run_id)
             .values(finished_at=stages_table.c.finished_at - back)
         )
+
+
+def ago(seconds: float) -> Any:
+    """The database's time so many seconds back, as an expression."""
+    return func.now() - dt.timedelta(seconds=seconds)
+
+
+def claim(
+    database: Database, owner: str = "me", key: SeatKey | None = None, lease_seconds: float = 30
+) -> Progress | None:
+    with database.begin() as connection:
+        return stages.claim(connection, key or seat_key(), owner=owner, lease_seconds=lease_seconds)
+
+
+def settle(database: Database, owner: str = "me", state: SeatState = SeatState.DONE, **values: Any) -> bool:
+    with database.begin() as connection:
+        return stages.settle(connection, seat_key(), owner=owner, state=state, **values)
+
+
+def overdue(database: Database, pending_seconds: float = 60, limit: int = 100) -> list[tuple[SeatKey, int]]:
+    with database.begin() as connection:
+        return stages.take_overdue(connection, pending_seconds=pending_seconds, limit=limit)
