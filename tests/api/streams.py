@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import json
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
-
-import asyncio
 
 import httpx
 
@@ -79,7 +78,9 @@ class LiveServer:
     hub: CountingHub
 
     @contextlib.contextmanager
-    def follow(self, run_id: str = "run_1", **headers: str) -> Iterator[tuple[httpx.Response, Iterator[Frame]]]:
+    def follow(
+        self, run_id: str = "run_1", **headers: str
+    ) -> Iterator[tuple[httpx.Response, Iterator[Frame]]]:
         """Connect to a run's events; (response, its messages as they come). `last_event_id="3"` resumes."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         with (

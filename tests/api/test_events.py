@@ -12,12 +12,11 @@ from sqlalchemy import text
 from api import live as live_module
 from api.routers import events as events_module
 from tests.api.streams import DEADLINE_SECONDS, Frame, LiveServer, frames
-from tests.integration.stored_runs import append, finish, store_run
+from tests.integration.stored_runs import AT, append, finish, store_run
 from workers.core.run import RunState
 from workers.provenance.models import runs as runs_table
 from workers.provenance.repository import runs
 from workers.provenance.session import Database
-from tests.integration.stored_runs import AT
 
 #: Every kind the stages write, in flow order.
 KINDS = [
@@ -121,7 +120,9 @@ def test_an_ended_ledger_of_exactly_one_page_still_gets_its_end(
 
 
 @pytest.mark.parametrize("bad", ["x", "-1", "1.5", "\u00b2", "9999999999", "1 2", "0x1"])
-def test_a_bad_last_event_id_is_refused_with_a_sentence(database: Database, live: LiveServer, bad: str) -> None:
+def test_a_bad_last_event_id_is_refused_with_a_sentence(
+    database: Database, live: LiveServer, bad: str
+) -> None:
     store_run(database)
     answer = httpx.get(
         f"{live.url}/v1/runs/run_1/events", headers={"Last-Event-ID": bad.encode("latin-1")}, timeout=5
