@@ -60,7 +60,7 @@ def create_app(services: Services) -> FastAPI:
     app.add_middleware(BodyLimit)
     errors.install(app)
     for module in (runs, events, provenance, teams, health):
-        app.include_router(module.router)
+        app.include_router(module.router, responses=errors.DESCRIBED)
     return app
 
 
@@ -76,18 +76,22 @@ class BodyLimit:
             return
         seen = 0
         too_large = False
+        has_begun = False
 
         async def counted() -> Message:
             nonlocal seen, too_large
             message = await receive()
             seen += len(message.get("body", b""))
-            if seen > MAX_BODY_BYTES:
+            # Once the answer has begun the body is only drained, and a second answer would break the first.
+            if seen > MAX_BODY_BYTES and not has_begun:
                 too_large = True
                 return {"type": "http.disconnect"}
             return message
 
         async def guarded(message: Message) -> None:
+            nonlocal has_begun
             if not too_large:
+                has_begun = True
                 await send(message)
 
         try:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import re
 import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, cast
 
-from fastapi import Depends, Header, Request
+from fastapi import Depends, Header, Query, Request
 
 from api.live import Hub
 from workers.core.identity import make_id
@@ -57,6 +58,22 @@ def idempotency_key(
     return key
 
 
+#: What `new_run_id` makes.
+_RUN_ID = re.compile(r"run_[0-9a-hjkmnp-tv-z]{26}")
+
+
+def cursor(
+    cursor: Annotated[str | None, Query(description="`next_cursor` of the page before")] = None,
+) -> str | None:
+    """Raises: InputError for a cursor that no page gave."""
+    if cursor is not None and not _RUN_ID.fullmatch(cursor):
+        raise InputError(
+            f"the cursor {cursor[:40]!r} is not the next_cursor of a page; leave it out for the first page"
+        )
+    return cursor
+
+
 ServicesHere = Annotated[Services, Depends(services)]
 TenantHere = Annotated[str, Depends(tenant)]
+CursorHere = Annotated[str | None, Depends(cursor)]
 KeyHere = Annotated[str | None, Depends(idempotency_key)]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from workers.errors import (
@@ -30,13 +33,48 @@ _STATUS: tuple[tuple[type[ConsensusError], int, str], ...] = (
 )
 
 
-def problem(status: int, title: str, detail: str, **extra: Any) -> JSONResponse:
+class Problem(BaseModel):
+    """RFC 9457."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str = Field(description="one sentence: what was wrong, and what would be right")
+    errors: list[dict[str, str]] | None = Field(default=None, description="every wrong field and its message")
+
+
+class ProblemResponse(JSONResponse):
+    media_type = "application/problem+json"
+
+    def render(self, content: Any) -> bytes:
+        # Escaped to ASCII, because a sentence may quote input that UTF-8 cannot hold (a lone surrogate).
+        return json.dumps(content).encode("ascii")
+
+
+#: Which problems an endpoint may answer with, for the OpenAPI document.
+DESCRIBED: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": title,
+        "content": {ProblemResponse.media_type: {"schema": Problem.model_json_schema()}},
+    }
+    for status, title in {
+        400: "The body is not JSON",
+        404: "Not found",
+        413: "The body is too large",
+        422: "The input cannot be used",
+        503: "A service is away",
+    }.items()
+}
+
+
+def problem(
+    status: int, title: str, detail: str, *, headers: Mapping[str, str] | None = None, **extra: Any
+) -> ProblemResponse:
     """`application/problem+json` with type, title, status and detail."""
-    return JSONResponse(
+    return ProblemResponse(
         {"type": "about:blank", "title": title, "status": status, "detail": detail, **extra},
         status_code=status,
-        media_type="application/problem+json",
-        headers={"Retry-After": "5"} if status == 503 else None,
+        headers={**(headers or {}), **({"Retry-After": "5"} if status == 503 else {})},
     )
 
 
@@ -47,20 +85,33 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unexpected)
 
 
-async def _consensus(_: Request, error: Exception) -> JSONResponse:
+async def _consensus(_: Request, error: Exception) -> ProblemResponse:
     for kind, status, title in _STATUS:
         if isinstance(error, kind):
             return problem(status, title, str(error))
     return await _unexpected(_, error)
 
 
-async def _validation(_: Request, error: Exception) -> JSONResponse:
+async def _validation(_: Request, error: Exception) -> ProblemResponse:
     """One sentence for the first fault, all of them in `errors`."""
     faults = error.errors() if isinstance(error, RequestValidationError) else []
-    errors = [{"field": _field(fault["loc"]), "message": fault["msg"]} for fault in faults]
+    not_json = next((fault for fault in faults if fault["type"] == "json_invalid"), None)
+    if not_json is not None:
+        place = f"{not_json['ctx']['error']} at character {not_json['loc'][-1]}"
+        return problem(400, _CANNOT_BE_USED, f"the body is not JSON ({place}); {_SEND}")
+    errors = [{"field": _field(fault["loc"]), "message": _message(fault)} for fault in faults]
     detail = f"{errors[0]['field']}: {errors[0]['message']}" if errors else "the request cannot be read"
-    is_not_json = any(fault["type"] == "json_invalid" for fault in faults)
-    return problem(400 if is_not_json else 422, "The request cannot be used", detail, errors=errors)
+    return problem(422, _CANNOT_BE_USED, detail, errors=errors)
+
+
+_CANNOT_BE_USED = "The request cannot be used"
+_SEND = "send a JSON object in UTF-8, as described at /docs"
+
+
+def _message(fault: Mapping[str, Any]) -> str:
+    if tuple(fault["loc"]) == ("body",) and fault["type"] != "value_error":
+        return f"there is no JSON object; {_SEND}"
+    return str(fault["msg"]).removeprefix("Value error, ")
 
 
 def _field(place: tuple[Any, ...]) -> str:
@@ -68,22 +119,27 @@ def _field(place: tuple[Any, ...]) -> str:
     return ".".join(parts) or str(place[0] if place else "body")
 
 
-async def _http(request: Request, error: Exception) -> JSONResponse:
+async def _http(request: Request, error: Exception) -> ProblemResponse:
     status = error.status_code if isinstance(error, HTTPException) else 500
     titles = {
         404: "Not found",
         405: "Method not allowed",
         413: "Too large",
-        400: "The request cannot be used",
+        400: _CANNOT_BE_USED,
     }
     detail = str(error.detail) if isinstance(error, HTTPException) else "unexpected error"
     if status == 404 and detail == "Not Found":
         detail = f"there is nothing at {request.url.path}; the interface is described at /docs"
     if status == 405:
         detail = f"{request.method} is not possible on {request.url.path}"
-    return problem(status, titles.get(status, "The request cannot be used"), detail)
+    if status == 400 and isinstance(error.__cause__, UnicodeDecodeError):
+        detail = f"the body is not UTF-8 text (byte {error.__cause__.start}); {_SEND}"
+    elif status == 400 and isinstance(error.__cause__, RecursionError):
+        detail = f"the body's JSON nests too deeply; {_SEND}"
+    headers = error.headers if isinstance(error, HTTPException) else None
+    return problem(status, titles.get(status, _CANNOT_BE_USED), detail, headers=headers)
 
 
-async def _unexpected(_: Request, error: Exception) -> JSONResponse:
+async def _unexpected(_: Request, error: Exception) -> ProblemResponse:
     log.error("api.unexpected", error=type(error).__name__, exc_info=error)
     return problem(500, "Unexpected error", "an unexpected error; it is in the server's log")

@@ -26,7 +26,18 @@ LOOK_SECONDS = 5.0
 _PAGE = 200
 
 
-@router.get("/{run_id}/events", summary="Follow a run live", response_class=EventSourceResponse)
+@router.get(
+    "/{run_id}/events",
+    summary="Follow a run live",
+    response_class=EventSourceResponse,
+    responses={
+        200: {
+            "description": "The ledger's events",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+        204: {"description": "The run has ended and Last-Event-ID is its last event"},
+    },
+)
 async def events(
     run_id: str,
     services: ServicesHere,
@@ -43,10 +54,13 @@ async def events(
     run = await run_in_threadpool(_run, services, run_id, tenant)
     if run.has_ended and after >= run.ledger_seq:
         return Response(status_code=204)
+    if after > run.ledger_seq:
+        raise InputError(
+            f"there is no event {after} yet to resume behind: the run's last event is {run.ledger_seq}"
+        )
     return EventSourceResponse(
         _stream(services, run_id, tenant, after),
         ping=3600,
-        sep="\n",
         headers={"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"},
     )
 
@@ -95,5 +109,6 @@ def _read(services: Services, run_id: str, tenant: str, after: int) -> tuple[lis
 
 
 def _message(event: Event) -> ServerSentEvent:
+    # ASCII only: many readers take U+2028 and its like inside a payload for the end of the line.
     data = {"seq": event.seq, "at": ledger.stamp(event.at), "kind": event.kind, "payload": event.payload}
-    return ServerSentEvent(event=event.kind, id=str(event.seq), data=json.dumps(data, ensure_ascii=False))
+    return ServerSentEvent(event=event.kind, id=str(event.seq), data=json.dumps(data))

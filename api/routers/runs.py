@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
 
-from api.dependencies import KeyHere, ServicesHere, TenantHere, new_run_id, now
+from api.dependencies import CursorHere, KeyHere, ServicesHere, TenantHere, new_run_id, now
 from api.schemas import RunDetail, RunPage, RunRequest, RunSummary, UsageOut
 from workers.core.run import Outcome, RunState
 from workers.core.submission import check_files, check_spec
+from workers.errors import NotFoundError
 from workers.provenance import payload
 from workers.provenance.repository import calls, runs
 from workers.teams import load_team
@@ -18,7 +20,12 @@ from workers.teams import load_team
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
 
-@router.post("", status_code=202, summary="Submit one spec")
+@router.post(
+    "",
+    status_code=202,
+    summary="Submit one spec",
+    responses={200: {"model": RunSummary, "description": "The run that this Idempotency-Key made before"}},
+)
 def create(
     body: RunRequest, response: Response, services: ServicesHere, tenant: TenantHere, key: KeyHere
 ) -> RunSummary:
@@ -53,11 +60,11 @@ def create(
 def list_runs(
     services: ServicesHere,
     tenant: TenantHere,
-    cursor: Annotated[str | None, Query(max_length=100)] = None,
+    cursor: CursorHere,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     state: RunState | None = None,
     outcome: Outcome | None = None,
-    team: Annotated[str | None, Query(max_length=100)] = None,
+    team: Annotated[str | None, Query(max_length=100, pattern=r"^[a-z][a-z0-9-]*$")] = None,
 ) -> RunPage:
     with services.database.begin() as connection:
         found = runs.page(
@@ -92,6 +99,10 @@ def cancel(run_id: str, services: ServicesHere, tenant: TenantHere, key: KeyHere
 
 
 def _detail(connection: Connection, run: runs.Run) -> RunDetail:
-    verdict = payload.load(connection, run.verdict_digest) if run.verdict_digest else None
+    verdict = None
+    if run.verdict_digest is not None:
+        # A redacted verdict is gone; the run and its outcome are still there to be shown.
+        with contextlib.suppress(NotFoundError):
+            verdict = payload.load(connection, run.verdict_digest)
     usage = UsageOut.of(calls.usage_of(connection, run.run_id))
     return RunDetail(**RunSummary.values_of(run), verdict=verdict, usage=usage)

@@ -12,6 +12,7 @@ from celery.contrib.testing.worker import start_worker
 
 from tests.factories import make_team
 from tests.integration.model_server import ModelServer, model_server
+from tests.integration.stored_runs import open_seats, seat_key, store_run
 from workers import settings as settings_module
 from workers.celery_app import app, configure
 from workers.core.team import Team
@@ -122,3 +123,11 @@ def pause() -> None:
 @pytest.fixture
 def bench(worker: None, database: Database, redis_url: str) -> Bench:
     return Bench(database)
+
+
+@pytest.fixture
+def seated(database: Database) -> Database:
+    """A run with one pending seat."""
+    store_run(database)
+    open_seats(database, seat_key())
+    return database

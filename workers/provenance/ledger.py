@@ -206,13 +206,21 @@ def verify(entries: Sequence[Event], *, run_id: str, head: str, genesis: str) ->
     return None
 
 
+def _payload(body: bytes) -> Any:
+    """The value; a body that somebody changed into no JSON at all is shown as text, and `verify` tells."""
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body.decode("utf-8", errors="replace")
+
+
 def _event(row: Row[Any]) -> Event:
     return Event(
         run_id=row.run_id,
         seq=row.seq,
         kind=row.kind,
         at=row.at,
-        payload=None if row.body is None else json.loads(row.body),
+        payload=None if row.body is None else _payload(row.body),
         payload_digest=row.payload_digest,
         previous_hash=row.previous_hash,
         hash=row.hash,

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, select, text, update
 
 from workers.core.reply import Completion, Usage
-from workers.provenance.digest import canonical, digest
+from workers.provenance.digest import canonical, digest, keepable
 from workers.provenance.models import calls
 from workers.provenance.repository.stages import SeatKey, count_attempt, refund_attempt
 
@@ -90,12 +90,13 @@ _ENDED = text(
     WITH body AS (
         INSERT INTO payloads (digest, body, size_bytes)
         SELECT digest, body, octet_length(body)
-        FROM (SELECT CAST(:reply_digest AS text) AS digest, CAST(:body AS bytea) AS body) AS given
+        -- Cast, because a failed call has neither, and PostgreSQL gives a bare NULL whatever type it meets first.
+        FROM (VALUES (CAST(:reply_digest AS text), CAST(:body AS bytea))) AS given (digest, body)
         WHERE digest IS NOT NULL
         ON CONFLICT DO NOTHING
     )
     UPDATE calls
-    SET state = :state, model_served = :model_served, reply_digest = :reply_digest,
+    SET state = :state, model_served = :model_served, reply_digest = CAST(:reply_digest AS text),
         input_tokens = :input_tokens, output_tokens = :output_tokens,
         cached_input_tokens = :cached_input_tokens, usage_is_estimated = :is_estimated,
         rung = :rung, finish_reason = :finish_reason, is_simulated = :is_simulated,
@@ -146,10 +147,10 @@ def done(connection: Connection, call_id: str, completion: Completion, *, rung: 
         _ENDED,
         {
             **_NO_ERROR,
-            **dataclasses.asdict(completion.usage),
+            **_counts(completion.usage),
             "call_id": call_id,
             "state": "done",
-            "model_served": completion.model_served,
+            "model_served": keepable(completion.model_served),
             "reply_digest": digest(body),
             "body": body,
             "rung": rung,
@@ -165,13 +166,25 @@ def failed(connection: Connection, call_id: str, *, kind: str, message: str, usa
         _ENDED,
         {
             **_NO_REPLY,
-            **dataclasses.asdict(usage or Usage()),
+            **_counts(usage or Usage()),
             "call_id": call_id,
             "state": "failed",
             "error_kind": kind,
-            "error": message[:2000].replace("\x00", "\N{REPLACEMENT CHARACTER}"),
+            "error": keepable(message[:2000]),
         },
     )
+
+
+#: More tokens than this were never billed, and an integer column holds no more.
+_MOST_TOKENS = 2**31 - 1
+
+
+def _counts(usage: Usage) -> dict[str, int | bool]:
+    """Token counts as the provider gave them, kept within what a column holds."""
+    return {
+        name: value if isinstance(value, bool) else min(max(value, 0), _MOST_TOKENS)
+        for name, value in dataclasses.asdict(usage).items()
+    }
 
 
 def usage_of(connection: Connection, run_id: str) -> RunUsage:

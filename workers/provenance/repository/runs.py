@@ -129,11 +129,16 @@ def _same_request(connection: Connection, new: NewRun, request_digest: str) -> R
 
 def get(connection: Connection, run_id: str, *, tenant_id: str = DEFAULT_TENANT) -> Run:
     """The run. Raises: NotFoundError."""
-    row = connection.execute(
-        select(*_COLUMNS).where(runs.c.run_id == run_id, runs.c.tenant_id == tenant_id)
-    ).one_or_none()
+    # PostgreSQL does not even compare a text that holds NUL.
+    row = (
+        None
+        if "\x00" in run_id
+        else connection.execute(
+            select(*_COLUMNS).where(runs.c.run_id == run_id, runs.c.tenant_id == tenant_id)
+        ).one_or_none()
+    )
     if row is None:
-        raise NotFoundError(f"there is no run {run_id!r}")
+        raise NotFoundError(f"there is no run {run_id[:80]!r}")
     return _run(row)
 
 

@@ -8,10 +8,11 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Interval, and_, bindparam, exists, func, or_, select, update
+from sqlalchemy import Connection, Interval, and_, bindparam, exists, func, or_, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from workers.core.run import RunState, Seated, SeatState, Stage
+from workers.provenance.digest import keepable
 from workers.provenance.models import payloads, runs, stages
 
 
@@ -144,7 +145,8 @@ def settle(
     detail: str | None = None,
 ) -> bool:
     """Write the seat's end. False when `owner` no longer holds it: someone else wrote, or the run was cancelled."""
-    values = {"end": state, "result": result_digest, "why": cause, "sentence": detail, "held_by": owner}
+    sentence = None if detail is None else keepable(detail)
+    values = {"end": state, "result": result_digest, "why": cause, "sentence": sentence, "held_by": owner}
     return connection.execute(_SETTLE, {**_at(key), **values}).one_or_none() is not None
 
 
@@ -169,7 +171,9 @@ def give_up(connection: Connection, key: SeatKey, *, state: SeatState, cause: st
         connection,
         update(stages)
         .where(_is(key), stages.c.state.in_([SeatState.PENDING, SeatState.RUNNING]))
-        .values(state=state, cause=cause, detail=detail, finished_at=func.now(), lease_expires_at=None),
+        .values(
+            state=state, cause=cause, detail=keepable(detail), finished_at=func.now(), lease_expires_at=None
+        ),
     )
 
 
@@ -192,11 +196,15 @@ def refund_attempt(connection: Connection, key: SeatKey) -> None:
 
 def heartbeat(connection: Connection, keys: Iterable[SeatKey], *, owner: str, lease_seconds: float) -> None:
     """Prolong the leases of the seats at work in this process."""
-    run_ids = sorted({key.run_id for key in keys})
-    if run_ids:
+    held = [dataclasses.astuple(key) for key in sorted(keys)]
+    if held:
         connection.execute(
             update(stages)
-            .where(stages.c.run_id.in_(run_ids), stages.c.owner == owner, stages.c.state == SeatState.RUNNING)
+            .where(
+                tuple_(stages.c.run_id, stages.c.round, stages.c.stage, stages.c.seat).in_(held),
+                stages.c.owner == owner,
+                stages.c.state == SeatState.RUNNING,
+            )
             .values(lease_expires_at=func.now() + dt.timedelta(seconds=lease_seconds))
         )
 
