@@ -5,10 +5,15 @@ from __future__ import annotations
 import pytest
 from jinja2 import meta
 
-from workers.core.answers import CoderAnswer, ConsensusAnswer, LeadAnswer, ReviewAnswer
+from workers.core.answers import Answer, CoderAnswer, ConsensusAnswer, LeadAnswer, ReviewAnswer
 from workers.teams import built_in_folder, prompt_environment
 
-ROLES = {"coder": CoderAnswer, "reviewer": ReviewAnswer, "consensus": ConsensusAnswer, "lead": LeadAnswer}
+ROLES: dict[str, type[Answer]] = {
+    "coder": CoderAnswer,
+    "reviewer": ReviewAnswer,
+    "consensus": ConsensusAnswer,
+    "lead": LeadAnswer,
+}
 VARIABLES = {"material.md": {"spec", "files", "tests", "claims", "reviews"}} | {
     f"{role}.md": {"persona"} for role in ROLES
 }

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.core.reply_repair import (
@@ -129,8 +129,8 @@ MEGABYTE = 1_000_000
         '{"' * (MEGABYTE // 2),
         '{"b": 1}' * (MEGABYTE // 8),
         # these two kept json_repair busy for minutes
-        "{" + "(\\" * 10_000,
-        "{,b:" + ")},NaN" * 5_000,
+        "{" + "(\\" * 40_000,
+        "{,b:" + ")},NaN" * 25_000,
         "{/*-NaN" + "*/(.//" * 30_000,
     ],
     ids=lambda text: f"{text[:8]!r}…{len(text)}",
@@ -185,7 +185,6 @@ def test_no_text_raises_anything_but_a_malformed_reply(text: str) -> None:
     assert isinstance(found.value, dict)
 
 
-@settings(max_examples=200)
 @given(OBJECTS, st.data())
 def test_a_damaged_reply_is_saved_or_refused_and_what_is_saved_is_storable(
     value: dict[str, Any], data: st.DataObject
