@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 from jinja2 import Environment, FunctionLoader, StrictUndefined, TemplateNotFound
 from pydantic import ValidationError
+from yaml.constructor import ConstructorError
 
 from workers.core.team import Team
 from workers.errors import ManifestError, UnknownTeamError
@@ -85,11 +86,22 @@ def read_team(path: Path) -> TeamFile:
         raise ManifestError(_describe(path, node, error)) from None
 
 
+class _Loader(yaml.SafeLoader):
+    """Says where a scalar stands that looks like a date or number and is none (2026-13-45)."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except ValueError:
+            kind, text = node.tag.rpartition(":")[2], str(node.value)[:60]
+            raise ConstructorError(None, None, f"{text!r} is not a valid {kind}", node.start_mark) from None
+
+
 def _parse(path: Path) -> tuple[Any, yaml.Node | None]:
     """The file's value and the node it came from. Raises: ManifestError."""
     loader = None
     try:
-        loader = yaml.SafeLoader(_text(path))
+        loader = _Loader(_text(path))
         node = loader.get_single_node()
         if node is None:
             return None, None
@@ -104,9 +116,6 @@ def _parse(path: Path) -> tuple[Any, yaml.Node | None]:
         raise ManifestError(f"{path}:1: not valid YAML: {why}") from None
     except RecursionError:
         raise ManifestError(f"{path}:1: the YAML nests too deeply") from None
-    except ValueError as error:  # a date or number that is none, such as 2026-13-45
-        line = loader.line + 1 if loader and loader.line else 1
-        raise ManifestError(f"{path}:{line}: not valid YAML: {str(error).splitlines()[0]}") from None
     finally:
         if loader is not None:
             loader.dispose()
@@ -205,6 +214,7 @@ def _allowed(place: Sequence[Any]) -> list[str]:
     for part in place:
         here = (
             here.get("properties", {}).get(part)
+            or next(iter(here.get("patternProperties", {}).values()), None)
             or here.get("additionalProperties")
             or here.get("items")
             or {}

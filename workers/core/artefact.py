@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import unicodedata
 from collections.abc import Mapping
 
 #: More than this is not a reply but an accident; the whole artefact travels in every prompt.
 MAX_FILES = 64
 MAX_ARTEFACT_CHARACTERS = 1_000_000
 
-#: Control, format (writing direction), surrogate, line and paragraph separators.
-_UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 #: Characters that some file system refuses or that would break out of the prompts' `path="…"`.
 _RESERVED = frozenset('"<>|?*:')
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -38,8 +35,8 @@ def path_problem(path: str) -> str | None:
     """Why `path` may not name a file of an artefact, or None. Only plain relative paths may."""
     if not path or len(path) > 255:
         return "is empty or longer than 255 characters"
-    if any(unicodedata.category(character) in _UNPRINTABLE for character in path):
-        return "holds control characters"
+    if not path.isprintable():
+        return "holds control or invisible characters"
     if _RESERVED & set(path):
         return f"holds one of {' '.join(sorted(_RESERVED))}"
     if "\\" in path or path.startswith(("/", "~")) or re.match(r"[A-Za-z]:", path):

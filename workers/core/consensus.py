@@ -40,7 +40,8 @@ class Claim:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """What the consensus model proposes for one claim: which of code's claims it joins, in what words,
-    flagged by whom. `flagged_by` None: the model named nobody, code's own count stands."""
+    flagged by whom. Where it names nobody, or only ghosts, code's own count stands: a claim that nobody flagged
+    is none, and naming a ghost must not silence it."""
 
     claim_ids: tuple[str, ...]
     text: str = ""
@@ -190,7 +191,7 @@ def _claim(
 ) -> Claim:
     family_of = {review.reviewer: review.family for review in reviews}
     supporters = sorted({finding.reviewer for finding in findings})
-    flagged = supporters if named is None else [name for name in supporters if name in named]
+    flagged = [name for name in supporters if name in (named or ())] or supporters
     spans = [finding.span for finding in findings]
     longest = max(findings, key=lambda finding: (len(finding.claim), finding.finding_id))
     return Claim(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,8 +64,10 @@ def test_a_reviewer_whose_finding_was_unsupported_cannot_be_named_into_the_claim
     assert counted.claims[0].flagged_by == ("edges",)
 
 
-def test_no_names_leave_code_s_own_count() -> None:
-    counted = tally(PANEL, FILES, proposals=[Proposal(claim_ids=("C1", "C2"), flagged_by=None)])
+@pytest.mark.parametrize("named", [None, (), ("ghost",), ("spec",), ("", "EDGES")])
+def test_no_name_that_holds_leaves_code_s_own_count(named: tuple[str, ...] | None) -> None:
+    """Otherwise one word of the consensus model would silence what the panel agreed on."""
+    counted = tally(PANEL, FILES, proposals=[Proposal(claim_ids=("C1", "C2"), flagged_by=named)])
     assert counted.claims[0].flagged_by == ("edges", "rigor")
 
 
@@ -142,7 +145,7 @@ def test_nothing_a_proposal_says_adds_a_head_or_loses_a_finding(
     home = {finding_id: claim.finding_ids for claim in alone.claims for finding_id in claim.finding_ids}
     for claim in counted.claims:
         supporters = {author[finding_id] for finding_id in claim.finding_ids}
-        assert set(claim.flagged_by) <= supporters
+        assert set() < set(claim.flagged_by) <= supporters
         assert len(set(claim.flagged_by)) == len(claim.flagged_by)
         assert claim.agreement <= round(len(supporters) / len(reviews), 3)
         assert 0 <= claim.weighted_agreement <= 1

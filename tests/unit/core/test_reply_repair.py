@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.core.reply_repair import (
@@ -129,8 +129,8 @@ MEGABYTE = 1_000_000
         '{"' * (MEGABYTE // 2),
         '{"b": 1}' * (MEGABYTE // 8),
         # these two kept json_repair busy for minutes
-        "{" + "(\\" * 10_000,
-        "{,b:" + ")},NaN" * 5_000,
+        "{" + "(\\" * 40_000,
+        "{,b:" + ")},NaN" * 25_000,
         "{/*-NaN" + "*/(.//" * 30_000,
     ],
     ids=lambda text: f"{text[:8]!r}…{len(text)}",
@@ -148,7 +148,8 @@ def test_an_honest_long_reply_is_within_what_a_repair_may_cost() -> None:
     torn = json.dumps({"files": {"a.py": code}})[:-1] + ",}"
     found = repair(torn, expected_keys=("files",))
     assert found.rung is Rung.REPAIRED
-    assert found.value == {"files": {"a.py": code}}
+    # json_repair drops white space at the end of a string: a final newline is the price of rung 3.
+    assert found.value == {"files": {"a.py": code.rstrip()}}
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -184,7 +185,6 @@ def test_no_text_raises_anything_but_a_malformed_reply(text: str) -> None:
     assert isinstance(found.value, dict)
 
 
-@settings(max_examples=200)
 @given(OBJECTS, st.data())
 def test_a_damaged_reply_is_saved_or_refused_and_what_is_saved_is_storable(
     value: dict[str, Any], data: st.DataObject

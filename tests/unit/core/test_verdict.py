@@ -1,0 +1,390 @@
+"""The verdict over the closed space that decides it (PANEL §5), and what nobody can talk away."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.factories import CODE, FILES, make_finding, make_review
+from tests.unit.core.test_clustering import panels
+from workers.core.artefact import Span
+from workers.core.consensus import Proposal, tally
+from workers.core.finding import Abstention, Review, Severity
+from workers.core.run import Outcome
+from workers.core.team import Policy, Quorum
+from workers.core.verdict import Case, ClaimState, Ruling, RulingWord, StageFailure, decide
+
+FIXED = {"a.py": CODE.replace("line_3 = 3", "line_3 = 33")}
+AT_THE_FIX = (Span(path="a.py", start=3, end=3),)
+ELSEWHERE = (Span(path="a.py", start=8, end=9),)
+
+
+def panel_of(flaggers: int, *, severity: Severity = Severity.MEDIUM, size: int = 3) -> list[Review]:
+    names = ["edges", "rigor", "spec", "craft", "safety"][:size]
+    return [
+        make_review(name, *([make_finding(reviewer=name, severity=severity)] if number < flaggers else []))
+        for number, name in enumerate(names)
+    ]
+
+
+def make_case(reviews: list[Review] | None = None, **changes: Any) -> Case:
+    """Three reviewers of three families, two of whom flag one medium claim; signed as it was."""
+    reviews = panel_of(2) if reviews is None else reviews
+    values: dict[str, Any] = {
+        "policy": Policy(),
+        "panel_size": 3,
+        "coder_model": "local/coder",
+        "candidate": FILES,
+        "signed": FILES,
+        "reviews": reviews,
+        "abstentions": (),
+        "tally": tally(reviews, FILES),
+    }
+    return Case(**{**values, **changes})
+
+
+def ruled(word: RulingWord, *changed: Span) -> tuple[Ruling, ...]:
+    return (Ruling(claim_id="C1", ruling=word, reason="because", changed=changed),)
+
+
+# --- the closed space ------------------------------------------------------------------------------------
+
+FAILURES = [(), ("coder",), ("consensus",), ("lead",), ("consensus", "lead")]
+SPACE = list(
+    itertools.product(
+        FAILURES,
+        [1, 2, 3],  # valid reviews; the quorum asks for 2 heads of 2 families
+        [0, 1, 2, 3],  # of them flag the claim
+        list(Severity),
+        [None, "upheld", "dismissed", "fixed here", "fixed elsewhere", "fixed nowhere"],
+        [False, True],  # whether line 3 of the signed code really changed
+    )
+)
+
+
+def expected_outcome(
+    failures: tuple[str, ...],
+    valid: int,
+    flaggers: int,
+    severity: Severity,
+    ruling: str | None,
+    changed: bool,
+) -> Outcome:
+    """PANEL §5, written down a second time as one column of conditions."""
+    if failures or valid < 2:
+        return Outcome.DEGRADED
+    if min(flaggers, valid) < 2:
+        return Outcome.ACCEPTED  # nobody agrees
+    if severity is not Severity.MEDIUM:
+        return Outcome.ACCEPTED  # low never rejects, high and critical are advisory without a gate
+    if ruling == "fixed here" and changed:
+        return Outcome.ACCEPTED
+    return Outcome.REJECTED
+
+
+def test_every_point_of_the_space_has_the_outcome_of_the_page() -> None:
+    rulings = {
+        None: (),
+        "upheld": ruled("upheld"),
+        "dismissed": ruled("dismissed"),
+        "fixed here": ruled("fixed", *AT_THE_FIX),
+        "fixed elsewhere": ruled("fixed", *ELSEWHERE),
+        "fixed nowhere": ruled("fixed"),
+    }
+    wrong = []
+    for point in SPACE:
+        failures, valid, flaggers, severity, ruling, changed = point
+        case = make_case(
+            panel_of(flaggers, severity=severity, size=valid),
+            rulings=rulings[ruling],
+            signed=None if "lead" in failures or "coder" in failures else FIXED if changed else FILES,
+            failures=tuple(StageFailure(stage=stage, cause="timeout", detail="d") for stage in failures),
+        )
+        if decide(case).outcome is not expected_outcome(*point):
+            wrong.append(point)
+    assert len(SPACE) == 5 * 3 * 4 * 4 * 6 * 2
+    assert wrong == []
+
+
+# --- degraded --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", ["coder", "consensus", "lead"])
+def test_a_missing_stage_is_a_typed_reason_with_its_cause(stage: str) -> None:
+    failure = StageFailure(stage=stage, cause="overloaded", detail="the provider was overloaded")
+    verdict = decide(make_case(failures=(failure,)))
+    assert [dataclasses.astuple(reason) for reason in verdict.reasons] == [
+        (f"{stage}_missing", "overloaded", "the provider was overloaded")
+    ]
+
+
+def test_reasons_come_in_stage_order_whatever_order_they_are_told_in() -> None:
+    failures = [StageFailure(stage=stage, cause="c", detail="d") for stage in ("lead", "consensus")]
+    for told in (failures, failures[::-1]):
+        verdict = decide(make_case(panel_of(0, size=1), failures=told, signed=None))
+        assert [reason.code for reason in verdict.reasons] == [
+            "consensus_missing",
+            "lead_missing",
+            "quorum_not_met",
+        ]
+
+
+def test_too_few_valid_reviews_say_how_many_came_and_how_many_were_needed() -> None:
+    (reason,) = decide(make_case(panel_of(1, size=1))).reasons
+    assert (reason.code, reason.cause) == ("quorum_not_met", "abstentions")
+    assert reason.detail == "1 of 3 reviewers gave a valid review; the team's quorum is 2"
+
+
+def test_a_dead_coder_is_one_reason_and_not_also_a_missing_panel_and_lead() -> None:
+    failure = StageFailure(stage="coder", cause="refused", detail="d")
+    verdict = decide(make_case([], candidate={}, signed=None, coder_model=None, failures=(failure,)))
+    assert [reason.code for reason in verdict.reasons] == ["coder_missing"]
+    assert verdict.files == {}
+    assert not verdict.signed_by_lead
+
+
+def test_code_that_no_lead_signed_is_never_accepted() -> None:
+    verdict = decide(make_case(panel_of(0), signed=None))
+    assert verdict.outcome is Outcome.DEGRADED
+    assert [reason.code for reason in verdict.reasons] == ["lead_missing"]
+
+
+def test_a_degraded_run_carries_the_coder_s_code() -> None:
+    failure = StageFailure(stage="lead", cause="timeout", detail="d")
+    verdict = decide(make_case(signed=None, failures=(failure,)))
+    assert (verdict.files, verdict.signed_by_lead) == (FILES, False)
+    assert verdict.claims[0].stands, "degraded wins over rejected, and still says what stands"
+
+
+# --- claims ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flaggers", "severity", "ruling", "signed", "state", "stands"),
+    [
+        (2, Severity.MEDIUM, (), FILES, ClaimState.UPHELD, True),
+        (2, Severity.LOW, (), FILES, ClaimState.UPHELD, True),  # stands, and is too mild to reject
+        (2, Severity.MEDIUM, ruled("dismissed"), FILES, ClaimState.UPHELD, True),
+        (2, Severity.MEDIUM, ruled("fixed", *AT_THE_FIX), FIXED, ClaimState.FIXED, False),
+        (2, Severity.MEDIUM, ruled("fixed", *AT_THE_FIX), FILES, ClaimState.UPHELD, True),
+        (2, Severity.MEDIUM, ruled("fixed", *ELSEWHERE), FIXED, ClaimState.UPHELD, True),
+        (2, Severity.MEDIUM, ruled("fixed"), FIXED, ClaimState.UPHELD, True),
+        (2, Severity.HIGH, (), FILES, ClaimState.ADVISORY, False),
+        (3, Severity.CRITICAL, ruled("upheld"), FILES, ClaimState.ADVISORY, False),  # unanimity is no proof
+        (2, Severity.HIGH, ruled("dismissed"), FILES, ClaimState.ADVISORY, False),
+        (1, Severity.MEDIUM, (), FILES, ClaimState.ADVISORY, False),
+        (1, Severity.MEDIUM, ruled("upheld"), FILES, ClaimState.ADVISORY, False),  # the lead promotes nothing
+        (1, Severity.CRITICAL, ruled("dismissed"), FILES, ClaimState.DISMISSED, False),
+        (1, Severity.MEDIUM, ruled("fixed", *AT_THE_FIX), FIXED, ClaimState.FIXED, False),
+    ],
+)
+def test_where_a_claim_ends(
+    flaggers: int,
+    severity: Severity,
+    ruling: tuple[Ruling, ...],
+    signed: dict[str, str],
+    state: ClaimState,
+    stands: bool,
+) -> None:
+    verdict = decide(make_case(panel_of(flaggers, severity=severity), rulings=ruling, signed=signed))
+    (judged,) = verdict.claims
+    assert (judged.state, judged.stands) == (state, stands)
+    assert judged.why
+    assert judged.ruling == (ruling[0].ruling if ruling else None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["line_3 = 3  # checked", "# overflow handled\nline_3 = 3", "line_3   =   3", "\nline_3 = 3", "line_3=3"],
+)
+def test_a_comment_or_white_space_is_no_fix(line: str) -> None:
+    signed = {"a.py": CODE.replace("line_3 = 3", line)}
+    whole_file = Span(path="a.py", start=1, end=99)
+    verdict = decide(make_case(signed=signed, rulings=ruled("fixed", whole_file)))
+    assert verdict.outcome is Outcome.REJECTED
+    assert verdict.claims[0].why == "agreed; the fix that the lead reports changes nothing where it points"
+
+
+def test_a_change_in_another_file_is_no_change_where_the_lead_points() -> None:
+    signed = {**FILES, "b.py": "x = 1\n"}
+    assert decide(make_case(signed=signed, rulings=ruled("fixed", *AT_THE_FIX))).outcome is Outcome.REJECTED
+
+
+def test_a_ruling_on_a_claim_that_is_not_there_changes_nothing() -> None:
+    ghost = (Ruling(claim_id="C9", ruling="fixed", changed=AT_THE_FIX),)
+    assert decide(make_case(rulings=ghost, signed=FIXED)).outcome is Outcome.REJECTED
+
+
+# --- the quorum ------------------------------------------------------------------------------------------
+
+
+def of_families(*families: str, flaggers: int) -> list[Review]:
+    return [
+        make_review(
+            f"r{number}",
+            *([make_finding(reviewer=f"r{number}")] if number < flaggers else []),
+            family=family,
+        )
+        for number, family in enumerate(families)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("families", "flaggers", "quorum", "threshold", "outcome"),
+    [
+        (("f", "f", "g"), 2, (2, 2), 0.0, Outcome.ACCEPTED),  # two heads of one family
+        (("f", "g", "h"), 2, (2, 2), 0.0, Outcome.REJECTED),
+        (("f", "g", "h"), 2, (3, 2), 0.0, Outcome.ACCEPTED),  # two heads of three asked for
+        (("f", "g", "h"), 2, (2, 3), 0.0, Outcome.ACCEPTED),  # two families of three asked for
+        (("f", "g", "h"), 2, (2, 2), 0.667, Outcome.REJECTED),  # weighted 2/3: at the threshold counts
+        (("f", "g", "h"), 2, (2, 2), 0.668, Outcome.ACCEPTED),
+        (("f", "g", "g", "g"), 2, (2, 2), 0.6, Outcome.REJECTED),  # (1 + 1/3) / 2 = 0.667
+        (("f", "g", "g", "g", "g"), 2, (2, 2), 0.63, Outcome.ACCEPTED),  # (1 + 1/4) / 2 = 0.625
+        (("f", "g", "h", "i", "j"), 5, (5, 2), 0.6, Outcome.REJECTED),  # the strict policy
+        (("f", "g", "h", "i", "j"), 4, (5, 2), 0.6, Outcome.ACCEPTED),
+    ],
+)
+def test_heads_families_and_weight_must_all_reach(
+    families: tuple[str, ...], flaggers: int, quorum: tuple[int, int], threshold: float, outcome: Outcome
+) -> None:
+    policy = Policy(quorum=Quorum(heads=quorum[0], families=quorum[1]), threshold=threshold)
+    verdict = decide(make_case(of_families(*families, flaggers=flaggers), policy=policy))
+    assert verdict.outcome is outcome
+    assert verdict.claims[0].stands is (outcome is Outcome.REJECTED)
+
+
+def test_a_panel_of_one_family_can_still_reject_and_says_that_it_was_one() -> None:
+    """With a single provider's key no claim could reach two families: everything would be accepted."""
+    verdict = decide(make_case(of_families("f", "f", "f", flaggers=2)))
+    assert verdict.outcome is Outcome.REJECTED
+    assert "reduced_diversity" in verdict.notes
+
+
+def test_what_falls_short_says_by_what() -> None:
+    few = decide(make_case(panel_of(1))).claims[0].why
+    assert few == "flagged by 1 of the 2 heads and 1 of the 2 families that the quorum asks for"
+    light = decide(make_case(policy=Policy(threshold=0.9))).claims[0].why
+    assert light == "weighted agreement 0.667 is below the threshold 0.9"
+
+
+# --- notes and receipt -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("panel", "coder", "is_reduced"),
+    [
+        ({"f": "p/one", "g": "p/two"}, "p/coder", False),
+        ({"f": "p/one"}, "p/coder", True),  # one family
+        ({"f": "p/one", "g": "p/two"}, "p/one", True),  # the coder's model sits on the panel
+        ({"f": "p/one", "g": "p/two"}, "router/p/two", True),  # whoever serves it
+        ({}, None, False),  # nobody reviewed: there is nothing whose diversity is reduced
+    ],
+)
+def test_reduced_diversity_is_noted(panel: dict[str, str], coder: str | None, is_reduced: bool) -> None:
+    reviews = [
+        dataclasses.replace(make_review(f"r-{family}", family=family), model=model)
+        for family, model in panel.items()
+    ]
+    assert ("reduced_diversity" in decide(make_case(reviews, coder_model=coder)).notes) is is_reduced
+
+
+def test_an_untested_fix_is_noted_and_only_then() -> None:
+    fixed = make_case(signed=FIXED, rulings=ruled("fixed", *AT_THE_FIX))
+    assert decide(fixed).notes == ("fix_unverified",)
+    assert decide(make_case(signed=FIXED, rulings=ruled("fixed", *ELSEWHERE))).notes == ()
+
+
+def test_the_receipt_says_who_was_missing_and_what_was_neither_counted_nor_tested() -> None:
+    invented = make_finding(reviewer="spec", line=99)
+    reviews = [*panel_of(2, severity=Severity.HIGH, size=2), make_review("spec", invented)]
+    away = (
+        Abstention(reviewer="safety", cause="timeout", detail="d"),
+        Abstention(reviewer="craft", cause="torn", detail="d"),
+    )
+    coverage = decide(make_case(reviews, abstentions=away, panel_size=5)).coverage
+    assert (coverage.valid_reviews, coverage.panel_size) == (3, 5)
+    assert [item.reviewer for item in coverage.abstained] == ["craft", "safety"]
+    assert coverage.unsupported_findings == 1
+    assert coverage.ungated_claims == ("C1",)
+
+
+# --- plain data ------------------------------------------------------------------------------------------
+
+
+def test_the_data_speaks_in_words_and_is_json() -> None:
+    data = decide(make_case(signed=FIXED, rulings=ruled("fixed", *AT_THE_FIX))).as_data()
+    assert json.loads(json.dumps(data, allow_nan=False)) == json.loads(json.dumps(data))
+    assert data["outcome"] == "accepted"
+    assert data["claims"][0]["state"] == "fixed"
+    assert data["claims"][0]["claim"]["severity"] == "medium"
+    assert data["claims"][0]["claim"]["agreement"] == 0.667
+    assert data["files"] == FIXED
+
+
+@given(panels(), st.randoms(use_true_random=False), st.data())
+def test_equal_cases_give_equal_bytes_in_whatever_order_things_arrived(
+    reviews: list[Review], chance: random.Random, data: st.DataObject
+) -> None:
+    counted = tally(reviews, FILES)
+    rulings = [
+        Ruling(
+            claim_id=claim.claim_id,
+            ruling=data.draw(st.sampled_from(["fixed", "upheld", "dismissed"])),
+            changed=data.draw(st.sampled_from([(), AT_THE_FIX, ELSEWHERE])),
+        )
+        for claim in counted.claims
+    ]
+    away = [Abstention(reviewer=name, cause="torn", detail="d") for name in ("x", "y", "z")]
+    failures = [StageFailure(stage=stage, cause="c", detail="d") for stage in ("consensus", "lead")]
+
+    def verdict_of(order: random.Random | None) -> str:
+        def shuffled(items: list[Any]) -> list[Any]:
+            return order.sample(items, len(items)) if order else items
+
+        arrived = shuffled(reviews)
+        case = make_case(
+            arrived,
+            tally=tally(arrived, FILES),
+            rulings=shuffled(rulings),
+            abstentions=shuffled(away),
+            failures=shuffled(failures),
+            signed=dict(shuffled(list({**FIXED, "b.py": "x = 1\n"}.items()))),
+        )
+        return json.dumps(decide(case).as_data())
+
+    assert verdict_of(chance) == verdict_of(None)
+
+
+@given(panels(), st.data())
+def test_no_word_of_the_lead_alone_lifts_a_claim_that_the_quorum_upholds(
+    reviews: list[Review], data: st.DataObject
+) -> None:
+    silent = decide(make_case(reviews))
+    rulings = [
+        Ruling(
+            claim_id=judged.claim.claim_id,
+            ruling=data.draw(st.sampled_from(["fixed", "upheld", "dismissed"])),
+            changed=(Span(path="a.py", start=1, end=99),),
+        )
+        for judged in silent.claims
+    ]
+    talked = decide(make_case(reviews, rulings=rulings))
+    assert [item.stands for item in talked.claims] == [item.stands for item in silent.claims]
+    assert talked.outcome is silent.outcome
+
+
+def test_a_merge_that_joins_two_heads_makes_a_claim_stand() -> None:
+    reviews = [
+        make_review("edges", make_finding("alpha bravo", reviewer="edges", line=3)),
+        make_review("rigor", make_finding("charlie delta", reviewer="rigor", line=4)),
+    ]
+    assert decide(make_case(reviews)).outcome is Outcome.ACCEPTED
+    merged = tally(reviews, FILES, proposals=[Proposal(claim_ids=("C1", "C2"))])
+    assert decide(make_case(reviews, tally=merged)).outcome is Outcome.REJECTED
