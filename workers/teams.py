@@ -5,6 +5,7 @@ replaces a team by one file."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 from collections.abc import Iterable, Sequence
@@ -76,6 +77,24 @@ def load_teams(extra: Sequence[Path] = ()) -> list[TeamFile]:
 
 
 def read_team(path: Path) -> TeamFile:
+    """One team file, parsed again only when it has changed. Raises: ManifestError, as `_read`."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return _read(path)
+    stamp = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
+    known = _read_files.get(path)
+    if known is None or known[0] != stamp:
+        known = (stamp, _read(path))
+        _read_files[path] = known
+    return known[1]
+
+
+#: Parsed files by path; parsing one costs more than the rest of a submission.
+_read_files: dict[Path, tuple[tuple[int, int, int], TeamFile]] = {}
+
+
+def _read(path: Path) -> TeamFile:
     """One team file. Raises: ManifestError with file, line, field and what is allowed."""
     value, node = _parse(path)
     if not isinstance(value, dict) or node is None:
@@ -165,6 +184,8 @@ def _text(path: Path) -> str:
 
 def _declared_name(path: Path) -> str | None:
     """The name a file declares, None if it is not even YAML: listing must survive one bad file."""
+    with contextlib.suppress(ManifestError):
+        return read_team(path).team.name
     try:
         value, _ = _parse(path)
     except ManifestError:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 from starlette.responses import Response
 
 from tests.factories import make_team, team_data
@@ -23,11 +23,13 @@ from tests.integration.model_server import (
 )
 from workers.core.run import Outcome, RunState
 from workers.core.team import Team
-from workers.provenance import ledger
+from workers.provenance import ledger, payload
 from workers.provenance.digest import GENESIS
 from workers.provenance.models import calls, stages
+from workers.provenance.models import runs as run_table
 from workers.provenance.repository import calls as call_rows
 from workers.provenance.repository import runs
+from workers.tasks.rescue import rescue_lost_work
 from workers.wiring import now
 
 FAULTS: dict[str, Behaviour | str] = {"answers 500": error_500, "hangs": HANG, "sends garbage": garbage}
@@ -263,3 +265,31 @@ def test_calls_are_rows_before_they_are_sent(bench: Bench, models: ModelServer) 
 
     assert (states, attempts) == (["sent"], 1)
     assert models.gone.wait(5)
+
+
+def test_a_cut_reply_that_claims_to_be_complete_is_asked_for_again(bench: Bench, models: ModelServer) -> None:
+    def cut_once(_: str, __: dict[str, Any], before: int) -> str:
+        whole = json.dumps(GOOD["coder"])
+        return whole[: whole.index("return")] if before == 0 else whole
+
+    models.behave["alder-1"] = cut_once
+
+    assert bench.verdict(bench.submit())["files"] == CANDIDATE
+    assert models.requests["alder-1"] == 2
+
+
+def test_a_run_whose_team_this_version_refuses_ends_degraded_and_the_sweep_goes_on(
+    bench: Bench, models: ModelServer
+) -> None:
+    broken = bench.create(make_team())
+    with bench.database.begin() as connection:
+        refused = payload.store(connection, {"name": "from another version"})
+        connection.execute(update(run_table).where(run_table.c.run_id == broken).values(team_digest=refused))
+    healthy = bench.create()
+
+    rescue_lost_work()
+
+    assert bench.verdict(healthy)["outcome"] == "accepted"
+    verdict = bench.verdict(broken)
+    assert verdict["outcome"] == "degraded"
+    assert [reason["code"] for reason in verdict["reasons"]] == ["internal_error"]

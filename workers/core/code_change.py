@@ -2,7 +2,7 @@
 
 Code is compared as tokens, so that comments, docstrings, blanks and (in Python, statement by statement) line
 breaks are no change. Where this cannot be sure it counts too little: a fix that goes unseen leaves a claim
-standing, a change that is only seen would lift one. Indentation alone is therefore no change either."""
+standing, a change that is only seen would lift one. So outside Python indentation alone is no change."""
 
 from __future__ import annotations
 
@@ -118,10 +118,13 @@ def _units(text: str, path: str) -> Iterator[_Unit]:
 def _statements(text: str) -> Iterator[_Unit]:
     """Python's statements, those that are only a string left out. Raises: TokenError, SyntaxError."""
     tokens: list[tokenize.TokenInfo] = []
+    depth = 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.ERRORTOKEN:
             # No Python; and one long line of such tokens would take the tokenizer minutes.
             raise tokenize.TokenError(f"line {token.start[0]}")
+        # How deep a statement stands is its meaning; how many blanks that takes is layout.
+        depth += (token.type == tokenize.INDENT) - (token.type == tokenize.DEDENT)
         if token.type not in _LAYOUT and token.type != tokenize.NEWLINE:
             tokens.append(token)
         elif token.type == tokenize.NEWLINE:
@@ -129,7 +132,7 @@ def _statements(text: str) -> Iterator[_Unit]:
                 yield _Unit(
                     start=tokens[0].start[0],
                     end=tokens[-1].end[0],
-                    tokens=tuple(item.string for item in tokens),
+                    tokens=(f"depth {depth}", *(item.string for item in tokens)),
                 )
             tokens = []
 

@@ -57,8 +57,12 @@ class MalformedReplyError(ConsensusError):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Repaired:
+    """`is_cut`: rung 3 closed what the text left open, so something may be missing; a router may well have
+    called such a reply complete."""
+
     value: dict[str, Any]
     rung: Rung
+    is_cut: bool = False
 
 
 class _OutOfLooksError(Exception):
@@ -112,11 +116,30 @@ def repair(text: str, *, expected_keys: Collection[str] = ()) -> Repaired:
         return Repaired(value=value, rung=Rung.RAW_DECODE)
     value = _repair(text, expected_keys)
     if value is not None:
-        return Repaired(value=value, rung=Rung.REPAIRED)
+        return Repaired(value=value, rung=Rung.REPAIRED, is_cut=_is_cut(text))
     if _nests_too_deeply(text):
         raise MalformedReplyError(f"the reply nests deeper than {MAX_DEPTH} levels")
     wanted = " or ".join(repr(key) for key in expected_keys)
     raise MalformedReplyError("no JSON object could be read" + (f" with the key {wanted}" if wanted else ""))
+
+
+def _is_cut(text: str) -> bool:
+    """Whether the text stops in the middle: it ends on no closing bracket, and brackets or a string are open."""
+    if text.rstrip().removesuffix("```").rstrip().endswith(("}", "]")):
+        return False
+    depth = 0
+    in_string = is_escaped = False
+    for character in text:
+        if is_escaped:
+            is_escaped = False
+        elif in_string:
+            in_string = character != '"'
+            is_escaped = character == "\\"
+        elif character == '"':
+            in_string = True
+        else:
+            depth += (character in "{[") - (character in "}]")
+    return in_string or depth > 0
 
 
 def _fits(value: object, expected_keys: Collection[str]) -> bool:

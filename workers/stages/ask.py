@@ -195,13 +195,15 @@ class Asking(Generic[_Answer]):
     def _read(self, call_id: str, link: Link, completion: Completion) -> Answered[_Answer]:
         """Store the reply before anything else is done with it, then make an answer of it."""
         answer, rung, problem = None, None, None
+        was_truncated = completion.finish_reason is FinishReason.LENGTH
         try:
             repaired = repair(completion.text, expected_keys=tuple(self.answer_type.model_fields)[:1])
             rung = repaired.rung
+            # Routers rewrite the finish reason; half a file must not pass for a whole one.
+            was_truncated = was_truncated or repaired.is_cut
             answer = parse(self.answer_type, repaired.value)
         except MalformedReplyError as error:
             problem = str(error)
-        was_truncated = completion.finish_reason is FinishReason.LENGTH
         with self.context.database.single() as connection:
             calls.done(connection, call_id, completion, rung=rung)
         if answer is not None and rung is not None and not was_truncated:

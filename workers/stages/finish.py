@@ -10,9 +10,11 @@ from workers.core.finding import Abstention
 from workers.core.run import Finish, RunState, SeatState, Stage, next_step
 from workers.core.team import Team
 from workers.core.verdict import Case, Ruling, StageFailure, Verdict, decide
+from workers.errors import UnavailableError
 from workers.provenance import ledger
 from workers.provenance.repository import runs, stages
 from workers.provenance.repository.stages import SeatRow
+from workers.stages.broken import break_off
 from workers.stages.consensus import reviews_of, tally_of
 from workers.stages.context import Context
 from workers.stages.seat import team_of
@@ -20,6 +22,15 @@ from workers.stages.seat import team_of
 
 def finish_run(context: Context, run_id: str) -> Verdict | None:
     """Close a run whose stages have all ended; None if it has ended already or is not there yet."""
+    try:
+        return _finish(context, run_id)
+    except UnavailableError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a fault of ours must not keep the run open
+        return break_off(context, run_id, error)
+
+
+def _finish(context: Context, run_id: str) -> Verdict | None:
     with context.database.begin() as connection, ledger.writer(connection, run_id) as entries:
         if entries.state in {RunState.FINISHED, RunState.CANCELLED}:
             return None

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from functools import partial
 
 import structlog
 
 from workers.core.run import GIVE_UP, Next
+from workers.errors import UnavailableError
 from workers.provenance import ledger
 from workers.provenance.repository import stages
 from workers.provenance.repository.stages import SeatKey
+from workers.stages.broken import break_off
 from workers.stages.context import Context
 from workers.stages.seat import advance, open_next, record_give_up
 
@@ -35,14 +39,25 @@ def rescue(context: Context, *, pending_seconds: float, stalled_seconds: float, 
     following: list[Next] = []
     for key, rescues in overdue:
         if rescues > max_rescues:
-            following.append(_abandon(context, key, rescues))
+            following.append(_healed(context, key.run_id, partial(_abandon, context, key, rescues)))
         else:
             log.warning("seat.rescued", run=key.run_id, stage=key.stage.value, seat=key.seat, rescues=rescues)
             seats.append(key)
     with context.database.begin() as connection:
         stalled = stages.stalled_runs(connection, idle_seconds=stalled_seconds, limit=SWEEP_LIMIT)
-    following += [advance(context, run_id) for run_id in stalled]
+    following += [_healed(context, run_id, partial(advance, context, run_id)) for run_id in stalled]
     return Rescued(seats=tuple(seats), following=tuple(step for step in following if step is not None))
+
+
+def _healed(context: Context, run_id: str, step: Callable[[], Next]) -> Next:
+    """`step`, or the run broken off: one run that cannot be healed must not stop the healing of the others."""
+    try:
+        return step()
+    except UnavailableError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, this run ends and the sweep goes on
+        break_off(context, run_id, error)
+        return None
 
 
 def _abandon(context: Context, key: SeatKey, rescues: int) -> Next:

@@ -32,6 +32,7 @@ from workers.provenance import ledger, payload
 from workers.provenance.repository import runs, stages
 from workers.provenance.repository.stages import Progress, SeatKey
 from workers.stages.ask import SeatFailedError
+from workers.stages.broken import break_off
 from workers.stages.context import Context, Material, RunCancelledError
 
 log = structlog.get_logger(__name__)
@@ -60,9 +61,11 @@ def run_seat(context: Context, key: SeatKey, do: Do) -> Next:
 
     Raises: UnavailableError when the database is away; the seat's lease then runs out and it is rescued.
     """
-    work = _claim(context, key)
-    if work is None:
-        return None
+    work = _begin(context, key)
+    return None if work is None else _do(context, key, do, work)
+
+
+def _do(context: Context, key: SeatKey, do: Do, work: Work) -> Next:
     bound = log.bind(run=key.run_id, stage=key.stage.value, seat=key.seat)
     context.at_work.add(key)
     try:
@@ -139,6 +142,17 @@ def _open(
         seats=seats,
         priority=entries.priority,
     )
+
+
+def _begin(context: Context, key: SeatKey) -> Work | None:
+    """The claimed work, None when there is none to do; a run whose seat cannot even be read is broken off."""
+    try:
+        return _claim(context, key)
+    except UnavailableError:
+        raise
+    except Exception as error:  # noqa: BLE001 - no delivery of this seat could ever begin
+        break_off(context, key.run_id, error)
+        return None
 
 
 def _claim(context: Context, key: SeatKey) -> Work | None:

@@ -130,3 +130,12 @@ def test_a_rewrite_too_large_to_compare_counts_only_lines_never_seen() -> None:
     before = "".join(f"v{number % 7} = {number % 5}\n" for number in range(3000))
     after = "".join(f"v{number % 7} = {number % 3}\n" for number in range(1500)) + "new = 1\n" + before[:7000]
     assert spans(before, after) == [(1501, 1501)]
+
+
+def test_moving_a_statement_out_of_a_loop_is_a_change_and_wider_indentation_is_none() -> None:
+    inside = {"a.py": "def f(xs):\n    for x in xs:\n        g(x)\n        return x\n"}
+    outside = {"a.py": "def f(xs):\n    for x in xs:\n        g(x)\n    return x\n"}
+    narrow = {"a.py": "def f(xs):\n  for x in xs:\n    g(x)\n    return x\n"}
+
+    assert changed_spans(inside, outside) == (Span(path="a.py", start=4, end=4),)
+    assert changed_spans(inside, narrow) == ()

@@ -200,3 +200,20 @@ def test_a_damaged_reply_is_saved_or_refused_and_what_is_saved_is_storable(
         return
     assert "a" in found.value
     json.dumps(found.value, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_cut"),
+    [
+        pytest.param('{"files": {"a.py": "def f():\\n    return', True, id="inside a string"),
+        pytest.param('{"files": {"a.py": "x = 1"', True, id="behind a string, two brackets open"),
+        pytest.param('```json\n{"files": {"a.py": "x = 1', True, id="inside a fence"),
+        pytest.param("{'files': {'a.py': 'x = 1'}}", False, id="single quotes, whole"),
+        pytest.param('{"files": {"a.py": "x = 1",},}', False, id="trailing commas, whole"),
+        pytest.param('```json\n{"files": {"a.py": "x",}}\n```', False, id="a whole fence"),
+    ],
+)
+def test_a_repaired_reply_says_whether_it_was_cut(text: str, is_cut: bool) -> None:
+    repaired = repair(text, expected_keys=("files",))
+
+    assert (repaired.rung, repaired.is_cut) == (Rung.REPAIRED, is_cut)

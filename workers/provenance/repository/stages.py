@@ -177,6 +177,17 @@ def give_up(connection: Connection, key: SeatKey, *, state: SeatState, cause: st
     )
 
 
+def close_open(connection: Connection, run_id: str, *, cause: str, detail: str) -> None:
+    """End every seat of a run that is still open: the run is being broken off."""
+    connection.execute(
+        update(stages)
+        .where(stages.c.run_id == run_id, stages.c.state.in_([SeatState.PENDING, SeatState.RUNNING]))
+        .values(
+            state=SeatState.FAILED, cause=cause, detail=detail, finished_at=func.now(), lease_expires_at=None
+        )
+    )
+
+
 def advance_link(connection: Connection, key: SeatKey, *, link: int) -> None:
     """Remember that the seat moved on to another model; its requests are counted from zero."""
     connection.execute(update(stages).where(_is(key)).values(link=link, attempts=0))

@@ -1,0 +1,57 @@
+"""The last resort: a run that a fault of ours keeps from going on ends degraded, with the code there is."""
+
+from __future__ import annotations
+
+import structlog
+from sqlalchemy import Connection
+
+from workers.core.run import Outcome, RunState, SeatState, Stage
+from workers.core.verdict import Coverage, Reason, Verdict
+from workers.errors import ConsensusError
+from workers.provenance import ledger
+from workers.provenance.repository import runs, stages
+from workers.stages.context import Context
+
+log = structlog.get_logger(__name__)
+
+
+def break_off(context: Context, run_id: str, error: Exception) -> Verdict | None:
+    """End the run with the reason `internal_error`; None if it has ended already.
+
+    For what trying again cannot mend: a team that this version refuses, material that was redacted under a run
+    at work, a fault in the verdict itself. The log has the traceback, the ledger the sentence.
+    Raises: UnavailableError.
+    """
+    log.error("run.broke", run=run_id, error=type(error).__name__, exc_info=error)
+    detail = str(error) if isinstance(error, ConsensusError) else type(error).__name__
+    with context.database.begin() as connection, ledger.writer(connection, run_id) as entries:
+        if entries.state in {RunState.FINISHED, RunState.CANCELLED}:
+            return None
+        stages.close_open(connection, run_id, cause="internal_error", detail=detail)
+        verdict = _verdict(connection, run_id, entries.round, detail)
+        verdict_digest = entries.append("run.finished", verdict.as_data(), at=context.now())
+        runs.finish(connection, run_id, outcome=verdict.outcome, verdict_digest=verdict_digest)
+        return verdict
+
+
+def _verdict(connection: Connection, run_id: str, round_: int, detail: str) -> Verdict:
+    rows = stages.rows_of(connection, run_id, round_)
+    panel = [row for row in rows if row.key.stage is Stage.PANEL]
+    candidate = next(
+        (row.result for row in rows if row.key.stage is Stage.CODER and row.result), {"files": {}}
+    )
+    return Verdict(
+        outcome=Outcome.DEGRADED,
+        reasons=(Reason(code="internal_error", cause="internal_error", detail=detail),),
+        claims=(),
+        coverage=Coverage(
+            valid_reviews=sum(row.state is SeatState.DONE for row in panel),
+            panel_size=len(panel),
+            abstained=(),
+            unsupported_findings=0,
+            ungated_claims=(),
+        ),
+        notes=(),
+        files=written[0] if written else {},
+        signed_by_lead=False,
+    )
