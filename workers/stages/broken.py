@@ -37,9 +37,7 @@ def break_off(context: Context, run_id: str, error: Exception) -> Verdict | None
 def _verdict(connection: Connection, run_id: str, round_: int, detail: str) -> Verdict:
     rows = stages.rows_of(connection, run_id, round_)
     panel = [row for row in rows if row.key.stage is Stage.PANEL]
-    candidate = next(
-        (row.result for row in rows if row.key.stage is Stage.CODER and row.result), {"files": {}}
-    )
+    written = [row.result["files"] for row in rows if row.key.stage is Stage.CODER and row.result]
     return Verdict(
         outcome=Outcome.DEGRADED,
         reasons=(Reason(code="internal_error", cause="internal_error", detail=detail),),
