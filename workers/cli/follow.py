@@ -103,4 +103,4 @@ class Inbox:
     def _apply(view: RunView, event: RunEvent, say: Callable[[str, str], None]) -> None:
         line = view.apply(event)
         if line:
-            say(view.title, line + (" (simulated)" if event.payload.get("simulated") else ""))
+            say(view.title, line + (" (simulated)" if view.is_simulated else ""))

@@ -190,7 +190,13 @@ def _print_verdict(view: RunView, detail: dict[str, Any], console: Console) -> N
     for path, text in verdict["files"].items():
         console.rule(path, style="dim", align="left")
         console.print(
-            Syntax(text, Syntax.guess_lexer(path, text), theme="ansi_dark", background_color="default")
+            Syntax(
+                text,
+                Syntax.guess_lexer(path, text),
+                theme="ansi_dark",
+                background_color="default",
+                word_wrap=True,
+            )
         )
     console.print(verdict_panel(view))
     usage = detail["usage"]
