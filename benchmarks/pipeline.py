@@ -29,7 +29,8 @@ from rich.console import Console
 from rich.table import Table
 
 from workers.cli.client import Client
-from workers.cli.stack import Stack, free_port
+from workers.cli.port import free_port
+from workers.cli.stack import Stack
 from workers.settings import load
 
 SPEC = "Benchmark spec: write a function that adds two numbers."

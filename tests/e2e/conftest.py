@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from workers.cli.stack import free_port
+from workers.cli.port import free_port
 from workers.providers.registry import PROVIDERS
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.e2e.conftest import ROOT, Installation, make_installation, until
-from workers.cli.stack import free_port
+from workers.cli.port import free_port
 
 SPECS = {
     line["id"]: line

@@ -21,7 +21,7 @@ from tests.integration.model_server import (
     error_500,
     garbage,
 )
-from workers.core.run import Outcome, RunState
+from workers.core.run import Enqueue, Outcome, RunState, Stage
 from workers.core.team import Team
 from workers.provenance import ledger, payload
 from workers.provenance.digest import GENESIS
@@ -29,8 +29,12 @@ from workers.provenance.models import calls, stages
 from workers.provenance.models import runs as run_table
 from workers.provenance.repository import calls as call_rows
 from workers.provenance.repository import runs
+from workers.provenance.repository.stages import SeatKey
+from workers.providers.usage import usage_scope
+from workers.stages import STAGES
+from workers.stages.seat import advance, run_seat
 from workers.tasks.rescue import rescue_lost_work
-from workers.wiring import now
+from workers.wiring import now, runtime
 
 FAULTS: dict[str, Behaviour | str] = {"answers 500": error_500, "hangs": HANG, "sends garbage": garbage}
 CAUSES = {"answers 500": "overload", "hangs": "timeout", "sends garbage": "torn"}
@@ -293,3 +297,20 @@ def test_a_run_whose_team_this_version_refuses_ends_degraded_and_the_sweep_goes_
     verdict = bench.verdict(broken)
     assert verdict["outcome"] == "degraded"
     assert [reason["code"] for reason in verdict["reasons"]] == ["internal_error"]
+
+
+def test_a_usage_scope_counts_the_calls_of_its_thread_without_being_passed_around(
+    bench: Bench, models: ModelServer
+) -> None:
+    run_id = bench.create()
+    assert isinstance(advance(runtime().context, run_id), Enqueue)
+
+    with usage_scope() as scope:
+        run_seat(
+            runtime().context,
+            SeatKey(run_id=run_id, round=1, stage=Stage.CODER, seat="coder"),
+            STAGES[Stage.CODER],
+        )
+
+    # One call of 10 tokens in and 5 out; the calls of the worker's own threads are not of this scope.
+    assert (scope.calls, scope.total.input_tokens, scope.total.output_tokens) == (1, 10, 5)

@@ -13,7 +13,7 @@ from typing import Literal
 
 import redis
 
-from workers.cli.stack import running_url
+from workers.cli.reach import running_url
 from workers.errors import ConsensusError, SettingsError, UnavailableError
 from workers.provenance.migrate import head
 from workers.provenance.session import Database

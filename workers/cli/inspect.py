@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from workers.cli.doctor import examine
 from workers.core.team import family_of
 from workers.errors import ManifestError
 from workers.providers.registry import PROVIDERS, SIMULATOR, enabled
@@ -106,6 +105,8 @@ def list_providers() -> int:
 
 def doctor() -> int:
     """Say in plain words what is missing and how to get it. Exit 0 when runs can work, 3 otherwise."""
+    from workers.cli.doctor import examine
+
     console = Console(highlight=False, soft_wrap=True)
     findings = examine(load())
     for finding in findings:

@@ -1,15 +1,18 @@
-"""Finds the API that a command should talk to, or starts everything for as long as the command takes."""
+"""Finds the API that a command should talk to, or starts everything for as long as the command takes.
+
+What only starting needs is imported there, so that a command against a serving API begins at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 
 from workers.cli.client import Client
-from workers.cli.stack import Stack, running_url
-from workers.errors import UnavailableError
+from workers.errors import ConsensusError, UnavailableError
 from workers.settings import Settings, load
 
 
@@ -30,16 +33,34 @@ def connected(*, may_start: bool) -> Iterator[Client]:
         raise UnavailableError(
             "no Consensus is serving here; start one with `consensus up`, or set CONSENSUS_URL to its address"
         )
-    with _temporary_stack(settings) as stack, Client(stack.url) as client:
+    with _temporary_stack(settings) as started, Client(started) as client:
         yield client
 
 
 @contextmanager
-def _temporary_stack(settings: Settings) -> Iterator[Stack]:
+def _temporary_stack(settings: Settings) -> Iterator[str]:
+    """The address of a stack of our own that stops when the block ends."""
+    from workers.cli.stack import Stack
+
     console = Console(stderr=True, highlight=False)
     stack = Stack(settings, say=lambda line: console.print(f"[dim]{line}[/]"))
     try:
         stack.start()
-        yield stack
+        yield stack.url
     finally:
         stack.stop()
+
+
+def running_url(home: Path) -> str | None:
+    """The address of an `up` that serves from this data directory, if it answers."""
+    try:
+        state: Mapping[str, object] = json.loads((home / "serving.json").read_text(encoding="utf-8"))
+        url = str(state["url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    try:
+        with Client(url) as client:
+            client.readiness()
+    except ConsensusError:
+        return None
+    return url

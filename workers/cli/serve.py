@@ -14,10 +14,9 @@ import typer
 from rich.console import Console
 
 from workers import log
-from workers.cli.stack import Stack, is_free, running_url
+from workers.cli.port import is_free
+from workers.cli.reach import running_url
 from workers.errors import SettingsError, UnavailableError
-from workers.provenance.migrate import migrate
-from workers.provenance.session import Database
 from workers.queues import Queue
 from workers.settings import Settings, environment, load
 
@@ -35,6 +34,8 @@ def register(app: typer.Typer) -> None:
 
 def up(port: Port = 8000) -> None:
     """Start everything and keep it running, embedded or against the URLs in the environment."""
+    from workers.cli.stack import Stack
+
     settings = load()
     console = Console(highlight=False)
     serving = running_url(settings.home)
@@ -65,6 +66,9 @@ def up(port: Port = 8000) -> None:
 
 def migrate_command() -> None:
     """Bring the database to the schema that this version needs."""
+    from workers.provenance.migrate import migrate
+    from workers.provenance.session import Database
+
     settings = load()
     if settings.database_url is None:
         raise SettingsError(

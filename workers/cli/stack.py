@@ -7,19 +7,18 @@ import dataclasses
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
 import httpx
 
-from workers.cli.client import Client
 from workers.cli.embedded import EmbeddedServers
-from workers.errors import ConsensusError, UnavailableError
+from workers.cli.port import free_port, is_free
+from workers.errors import UnavailableError
 from workers.provenance.migrate import migrate
 from workers.provenance.session import Database
 from workers.providers.registry import enabled
@@ -175,43 +174,11 @@ class Stack:
             self._servers = None
 
 
-def running_url(home: Path) -> str | None:
-    """The address of an `up` that serves from this data directory, if it answers."""
-    try:
-        state: Mapping[str, object] = json.loads((home / "serving.json").read_text(encoding="utf-8"))
-        url = str(state["url"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    try:
-        with Client(url) as client:
-            client.readiness()
-    except ConsensusError:
-        return None
-    return url
-
-
 def _answers(url: str) -> bool:
     try:
         return httpx.get(url, timeout=5).is_success
     except httpx.HTTPError:
         return False
-
-
-def free_port() -> int:
-    """A port that nothing uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def last_line(path: Path) -> str:

@@ -130,6 +130,17 @@ class RunView:
         valid = sum(seat.state == "done" for seat in self.reviewers())
         return f"{best['agreement']:g} ({len(best['flagged_by'])} of {valid})"
 
+    def names(self) -> Text:
+        """The panel by name: who has arrived (with findings or without), abstained or is still thinking."""
+        text = Text()
+        for seat in self.reviewers():
+            style = {"done": "cyan" if seat.findings else "green", "gave up": "yellow strike"}.get(
+                seat.state, "dim"
+            )
+            text.append(seat.name, style=style)
+            text.append(" ")
+        return text
+
     def marks(self) -> Text:
         """The panel in one character a reviewer: filled when arrived, a cross when it abstained."""
         text = Text()
@@ -249,7 +260,7 @@ def overview(views: Sequence[RunView], *, is_final: bool) -> Table:
     for view in views:
         table.add_row(
             escape(view.title) + label(view),
-            view.marks(),
+            view.marks() if is_final else view.names(),
             view.agreement(),
             Text(view.stage_word(), style=OUTCOME_STYLE.get(view.outcome or "", "cyan")),
             escape(view.reason()),
