@@ -43,7 +43,9 @@ def up(port: Port = 8000) -> None:
         raise UnavailableError(
             f"already serving at {serving}; stop that first, or set CONSENSUS_HOME to another folder"
         )
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell starts background commands with interrupts ignored; stopping must work there too.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     stack = Stack(settings, port=port, say=lambda line: console.print(f"[dim]{line}[/]"))
     try:
         stack.start()
