@@ -1,0 +1,94 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.agentlens.steps import edit, run, shell, undo, view
+from workers.agentlens.edit_region import changed_lines, region, written_sources
+from workers.agentlens.trajectory import Intent, Operation
+
+OLD = "def f():\n    a = 1\n    b = 2\n    return a"
+
+
+def test_replaced_lines_are_named_without_indentation_and_context() -> None:
+    assert region([edit("m.py", OLD, OLD.replace("b = 2", "b = 3"))]) == {("m.py", "b = 2")}
+
+
+def test_an_insertion_is_named_by_the_line_before_it() -> None:
+    assert region([edit("m.py", OLD, OLD.replace("b = 2", "b = 2\n    c = 3"))]) == {("m.py", "b = 2")}
+
+
+def test_an_insertion_at_the_top_is_named_by_the_line_after_it() -> None:
+    assert changed_lines(["x", "y"], ["n", "x", "y"]) == (("x",), ("n",))
+
+
+def test_two_changes_in_one_edit_leave_the_lines_between_out() -> None:
+    new = OLD.replace("a = 1", "a = 9").replace("return a", "return b")
+    assert region([edit("m.py", OLD, new)]) == {("m.py", "a = 1"), ("m.py", "return a")}
+
+
+def test_blank_lines_are_nobodys_work() -> None:
+    assert changed_lines(["a", "", "b"], ["a", "b"]) == ((), ())
+
+
+def test_failed_edits_and_edits_of_tests_do_not_count() -> None:
+    failed = edit("m.py", "x", "y", outcome="error")
+    of_test = edit("tests/t.py", "x", "y", intent=Intent.V)
+    assert region([failed, of_test, view("m.py")]) == frozenset()
+
+
+def test_an_undone_edit_is_gone() -> None:
+    assert region([edit("m.py", "x", "y"), edit("n.py", "p", "q"), undo("m.py")]) == {("n.py", "p")}
+
+
+def test_an_edit_taken_back_by_its_opposite_is_gone() -> None:
+    assert region([edit("m.py", "x", "y"), edit("m.py", "y", "x")]) == frozenset()
+
+
+def test_git_checkout_of_a_file_or_folder_takes_its_edits_back() -> None:
+    edits = [edit("src/m.py", "x", "y"), edit("src/n.py", "p", "q"), edit("o.py", "r", "s")]
+    one = shell("git checkout -- src/m.py", intent=Intent.I)
+    assert region([*edits, one]) == {("src/n.py", "p"), ("o.py", "r")}
+    folder = shell("git checkout -- src", intent=Intent.I)
+    assert region([*edits, folder]) == {("o.py", "r")}
+
+
+def test_lines_that_the_run_added_itself_are_not_lines_of_the_repository() -> None:
+    first = edit("m.py", "x", "x\nnew")
+    second = edit("m.py", "new", "newer")
+    assert region([first, second]) == {("m.py", "x")}
+
+
+def test_a_created_file_and_an_unreadable_shell_edit_stand_for_the_whole_file() -> None:
+    created = edit("m.py", "", "text", operation=Operation.CREATE)
+    assert region([created]) == {("m.py", "")}
+    script = shell("python -c \"open('n.py', 'w').write('x')\"", intent=Intent.I)
+    assert region([script]) == {("n.py", "")}
+
+
+def test_a_line_that_writes_several_files_stands_for_all_sources_among_them() -> None:
+    moved = shell("rm src/a.py src/b.py tests/test_c.py", intent=Intent.I)
+    assert written_sources(moved) == ("src/a.py", "src/b.py")
+    assert region([moved]) == {("src/a.py", ""), ("src/b.py", "")}
+    assert run(moved, edit("src/c.py", scope="f")).trace.edited == {
+        ("src/a.py", ""),
+        ("src/b.py", ""),
+        ("src/c.py", "f"),
+    }
+
+
+def test_an_insertion_known_by_line_number_only_is_named_by_it() -> None:
+    inserted = edit("m.py", "", "x", at=(7, 7), operation=Operation.INSERT)
+    assert region([inserted]) == {("m.py", "@7")}
+
+
+LINES = st.lists(st.sampled_from(["a", "b", "c", " d", ""]), max_size=8)
+
+
+@given(LINES, LINES)
+def test_only_lines_of_the_old_text_are_touched_and_only_new_ones_added(
+    old: list[str], new: list[str]
+) -> None:
+    touched, added = changed_lines(old, new)
+    assert set(touched) <= {line.strip() for line in old}
+    assert set(added) <= {line.strip() for line in new}
+    if old == new:
+        assert touched == added == ()

@@ -1,0 +1,107 @@
+import json
+
+from tests.unit.agentlens.steps import edit, run, shell, view
+from workers.agentlens import cohort
+from workers.agentlens.assess import Assessment, assess_problem
+from workers.agentlens.reference import Reference
+from workers.agentlens.report import (
+    as_json,
+    assessment_document,
+    reference_document,
+    report_document,
+    to_bytes,
+)
+from workers.agentlens.score import Tier
+from workers.agentlens.settings import SCORING_VERSION, ScoringSettings
+from workers.agentlens.trajectory import Intent
+
+ROUTES = [
+    (view("a.py"), edit("a.py", "x", "y"), shell("pytest t")),
+    (view("b.py"), edit("a.py", "x", "z"), shell("pytest u")),
+    (view("c.py"), edit("c.py", "p", "q"), shell("tox")),
+]
+
+
+def assessed() -> list[Assessment]:
+    return list(assess_problem([run(*route, name=f"run-{n}", model="m") for n, route in enumerate(ROUTES)]))
+
+
+def test_an_assessment_has_the_fixed_keys() -> None:
+    document = assessment_document(assessed()[0])
+    fixed = [
+        "trajectory_id",
+        "path",
+        "problem",
+        "model",
+        "outcome",
+        "steps",
+        "scores",
+        "mechanism",
+        "divergence",
+        "waste",
+        "labels",
+        "reference",
+        "warnings",
+    ]
+    assert set(fixed) <= set(document)
+    paper = document["scores"]["paper"]  # type: ignore[index]
+    assert set(paper) == {"score", "tier", "struct", "cov", "coh", "temp", "spread"}
+    assert set(document["scores"]["tuned"]) == {*paper, "edit"}  # type: ignore[index]
+    assert document["labels"][0] == {"intent": "E", "rule": 1}  # type: ignore[index]
+    assert (document["trajectory_id"], document["outcome"], document["profile"]) == (
+        "run-0",
+        "passed",
+        "paper",
+    )
+
+
+def test_a_report_has_the_fixed_keys_and_sorted_parts() -> None:
+    found = assessed()
+    documents = [assessment_document(a) for a in found]
+    report = report_document(
+        documents[::-1],
+        cohort=cohort.summarise([cohort.row(a) for a in found]),
+        settings=ScoringSettings(seed=7),
+        skipped=[("z.json", "not JSON"), ("b.json", "empty")],
+    )
+    assert set(report) == {"scoring_version", "profile", "settings", "assessments", "cohort", "skipped"}
+    assert report["assessments"] == documents
+    assert report["scoring_version"] == SCORING_VERSION
+    assert report["settings"]["seed"] == 7  # type: ignore[index]
+    assert report["skipped"] == [
+        {"path": "b.json", "error": "empty"},
+        {"path": "z.json", "error": "not JSON"},
+    ]
+    assert json.loads(to_bytes(report)) == report
+
+
+def test_a_reference_is_written_with_its_donors_and_nodes() -> None:
+    first, second = (view("a.py", (1, 9)), shell("pytest t")), (view("a.py", (1, 9)), edit("a.py"))
+    tree = Reference.build([run(*first, name="one", model="m").donor, run(*second, name="two").donor])
+    document = reference_document(tree, ScoringSettings())
+    assert json.loads(to_bytes(document)) == document
+    donors = document["donors"]
+    assert sorted(d["id"] for d in donors) == ["one", "two"]  # type: ignore[attr-defined]
+    root, *rest = document["nodes"]  # type: ignore[misc]
+    assert (root["parent"], root["support"], root["intent"], root["lines"]) == (
+        -1,
+        2,
+        "E",
+        {"start": 1, "end": 9},
+    )
+    assert [(n["parent"], n["support"], n["ends"]) for n in rest] == [(0, 1, 1), (0, 1, 1)]
+    assert {n["command"] for n in rest} == {None, "pytest t"}
+
+
+def test_plain_values_are_rounded_and_nan_is_null() -> None:
+    assert as_json({"a": 1 / 3, "b": float("nan"), "c": (1, True, None), "d": Tier.IDEAL}) == {
+        "a": 0.333333,
+        "b": None,
+        "c": [1, True, None],
+        "d": "ideal",
+    }
+    assert as_json(Intent.E) == "E"
+
+
+def test_text_that_is_no_unicode_is_written_escaped() -> None:
+    assert to_bytes({"path": "a\udc80"}) == b'{"path":"a\\udc80"}'

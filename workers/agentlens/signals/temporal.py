@@ -1,0 +1,50 @@
+"""Φtemp: are the stages spread over the run as in the donors' runs (AGENTLENS §5)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from workers.agentlens.trajectory import Intent
+
+THIRDS: Final = 3
+_COLUMN: Final = {Intent.E: 0, Intent.I: 1, Intent.V: 2, Intent.O: 3}
+Profile = npt.NDArray[np.float64]
+"""Shape (3 thirds, 4 intents in the order E, I, V, O); each row sums to 1, or to 0 for an empty run."""
+
+
+@functools.lru_cache(maxsize=1024)
+def _shares(states: int) -> npt.NDArray[np.float64]:
+    """How much of each state lies in each third, shape (3, states): state i covers [i/n, (i+1)/n)."""
+    edges = np.arange(THIRDS + 1)[:, None] / THIRDS
+    starts, ends = np.arange(states) / states, (np.arange(states) + 1) / states
+    overlap = np.minimum(ends, edges[1:]) - np.maximum(starts, edges[:-1])
+    shares: npt.NDArray[np.float64] = np.clip(overlap, 0.0, None) * THIRDS
+    shares.setflags(write=False)
+    return shares
+
+
+def profile(intents: Sequence[Intent]) -> Profile:
+    """The distribution of the stages over proportional thirds, O included."""
+    if not intents:
+        return np.zeros((THIRDS, len(_COLUMN)))
+    one_hot = np.zeros((len(intents), len(_COLUMN)))
+    one_hot[np.arange(len(intents)), [_COLUMN[intent] for intent in intents]] = 1.0
+    return _shares(len(intents)) @ one_hot
+
+
+def temporal(candidate: Profile, donors: Profile) -> npt.NDArray[np.float64]:
+    """1 − the mean over the thirds of the base-2 Jensen-Shannon divergence.
+
+    `donors` has shape (draws, 3, 4), each the mean of one reference's donor profiles; the result has shape
+    (draws,). 0·log 0 is 0, so no epsilon is needed; each divergence lies in 0 to 1."""
+    draws = len(donors)
+    shares = np.concatenate((candidate[None], donors, (candidate + donors) / 2)).reshape(1 + 2 * draws, -1)
+    negative_entropy = (shares * np.log2(np.where(shares > 0, shares, 1.0))).sum(axis=1)
+    own, theirs, middle = negative_entropy[0], negative_entropy[1 : 1 + draws], negative_entropy[1 + draws :]
+    value: npt.NDArray[np.float64] = 1.0 - ((own + theirs) / 2 - middle) / THIRDS
+    return np.minimum(1.0, np.maximum(0.0, value))
