@@ -84,7 +84,7 @@ def score_cohort(request: Request, spool: Path, progress: Progress) -> Cohort:
     Raises: InputError or TrajectoryError if a path or the labels cannot be read or nothing is a run."""
     if request.labels is not None:
         load_labels(request.labels)
-    files = find_files(request.paths, request.output)
+    files = find_files(request.paths, format_name=request.format_name, output=request.output)
     with _processes(request.jobs) as each:
         entries, skipped = _read(request, files, spool, progress, each)
         scored = _score(request, entries, spool, progress, each)
@@ -98,7 +98,9 @@ def score_cohort(request: Request, spool: Path, progress: Progress) -> Cohort:
     )
 
 
-def find_files(paths: Sequence[Path], output: Path | None = None) -> list[InputFile]:
+def find_files(
+    paths: Sequence[Path], *, format_name: str | None = None, output: Path | None = None
+) -> list[InputFile]:
     """The files below the paths that may hold runs, each once, in the order of their names in the report.
 
     Raises: InputError or TrajectoryError with the path that is missing or holds nothing."""
@@ -111,7 +113,7 @@ def find_files(paths: Sequence[Path], output: Path | None = None) -> list[InputF
                 count += 1
                 place = path.resolve()
                 if place != written:
-                    found.setdefault(place, _input_file(path, root, is_only=len(paths) == 1))
+                    found.setdefault(place, _input_file(path, root, format_name, is_only=len(paths) == 1))
         except OSError as error:
             raise InputError(f"{error.filename}: cannot be opened: {error.strerror}") from None
         if not count:
@@ -119,11 +121,11 @@ def find_files(paths: Sequence[Path], output: Path | None = None) -> list[InputF
     return sorted(found.values(), key=lambda file: file.name)
 
 
-def _input_file(path: Path, root: Path, *, is_only: bool) -> InputFile:
+def _input_file(path: Path, root: Path, format_name: str | None, *, is_only: bool) -> InputFile:
     is_below = root.is_dir() and path != root
     parent = root if is_below else root.parent
     prefix = "" if is_only or parent == Path() else f"{parent.as_posix().rstrip('/')}/"
-    return InputFile(path=path, root=root if is_below else None, prefix=prefix)
+    return InputFile(path=path, root=root if is_below else None, prefix=prefix, format_name=format_name)
 
 
 def _read(
@@ -138,7 +140,6 @@ def _read(
         ReadTask(
             files=tuple(files[first : first + _FILES_AT_ONCE]),
             first=first,
-            format_name=request.format_name,
             labels=request.labels,
             spool=spool / f"runs-{first}",
         )

@@ -45,11 +45,13 @@ _RUNS_AT_ONCE = 64
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InputFile:
     """A file to read. root: the folder its name is relative to, None for a file that was named itself.
-    prefix: what is put before that name, so that files of several roots stay apart."""
+    prefix: what is put before that name, so that files of several roots stay apart. format_name: the reader
+    to use, None to find it out."""
 
     path: Path
     root: Path | None
     prefix: str = ""
+    format_name: str | None = None
 
     @property
     def name(self) -> str:
@@ -103,7 +105,6 @@ class ReadTask:
 
     files: tuple[InputFile, ...]
     first: int
-    format_name: str | None
     labels: Path | None
     spool: Path
 
@@ -133,7 +134,7 @@ def read_files(task: ReadTask) -> ReadResult:
     with task.spool.open("wb") as spool:
         for number, file in enumerate(task.files, start=task.first):
             try:
-                for position, (run, is_labelled) in enumerate(_runs(file, task.format_name, labels)):
+                for position, (run, is_labelled) in enumerate(_runs(file, labels)):
                     entries.append(
                         Entry(
                             number=number,
@@ -153,8 +154,8 @@ def read_files(task: ReadTask) -> ReadResult:
     return ReadResult(files=len(task.files), entries=tuple(entries), skipped=tuple(skipped))
 
 
-def _runs(file: InputFile, format_name: str | None, labels: Labels | None) -> Iterator[tuple[Run, bool]]:
-    for read in load(file.path, format_name, labels=labels, root=file.root):
+def _runs(file: InputFile, labels: Labels | None) -> Iterator[tuple[Run, bool]]:
+    for read in load(file.path, file.format_name, labels=labels, root=file.root):
         is_labelled = labels is not None and labels.outcome_of(read) is not None
         named = dataclasses.replace(read, path=file.prefix + read.path, states=label(read.states))
         yield prepare(named), is_labelled
