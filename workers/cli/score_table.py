@@ -82,10 +82,11 @@ def notes(cohort: Cohort) -> list[str]:
 def leaderboard(models: list[dict[str, Any]]) -> Table:
     """One row a model, both ranks and the shift between them."""
     table = _table(
-        "Leaderboard", "quality is the mean score with its 95 % interval; ▲ ranks higher by quality"
+        "Leaderboard",
+        "by pass, by quality: the ranks. quality: mean score, 95 % interval. ▲: ranks higher by quality",
     )
     table.add_column("model", overflow="ellipsis", no_wrap=True, min_width=8)
-    for name in ("runs", "passed", "rank", "quality", "rank", "shift", "lucky"):
+    for name in ("runs", "passed", "by pass", "quality", "by quality", "shift", "lucky"):
         table.add_column(name, justify="right", no_wrap=True)
     for entry in models[:_MODELS_SHOWN]:
         quality = entry["quality"]
