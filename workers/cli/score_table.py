@@ -43,7 +43,7 @@ def print_cohort(cohort: Cohort, console: Console) -> None:
         f"{outcomes[name]:,} {name}" for name in ("passed", "failed", "unknown") if name in outcomes
     )
     console.print(
-        f"[bold]{summary['runs']:,} runs[/] of {summary['problems']:,} problems: {counts}   "
+        f"[bold]{count(summary['runs'], 'run')}[/] of {count(summary['problems'], 'problem')}: {counts}   "
         f"[dim]profile {profile}[/]\n"
     )
     parts: list[RenderableType] = []
@@ -79,6 +79,11 @@ def notes(cohort: Cohort) -> list[str]:
     ]
 
 
+def count(number: int, noun: str) -> str:
+    """A number with its noun."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def leaderboard(models: list[dict[str, Any]]) -> Table:
     """One row a model, both ranks and the shift between them."""
     table = _table(
@@ -95,7 +100,7 @@ def leaderboard(models: list[dict[str, Any]]) -> Table:
             f"{entry['runs']:,}",
             _percent(entry["pass_rate"]),
             str(entry["rank_by_pass_rate"]),
-            f"{quality['value']:.1f} [dim]{quality['low']:.0f}–{quality['high']:.0f}[/]",
+            _interval(quality),
             str(entry["rank_by_quality"]),
             shift(entry["shift"]),
             _percent(entry["lucky_rate"]),
@@ -134,10 +139,10 @@ def mechanisms(found: Mapping[str, Any]) -> Table:
     table.add_column("meaning", overflow="fold")
     named = 0
     for mechanism, meaning in MEANING.items():
-        count = found["counts"][mechanism.value]
-        named += count
-        if count:
-            table.add_row(mechanism.value, f"{count:,}", meaning)
+        number = found["counts"][mechanism.value]
+        named += number
+        if number:
+            table.add_row(mechanism.value, f"{number:,}", meaning)
     if named < found["lucky"]:
         table.add_row("–", f"{found['lucky'] - named:,}", "not told apart without a reference")
     return table
@@ -184,6 +189,12 @@ def _table(title: str, caption: str | None = None) -> Table:
         box=None,
         pad_edge=False,
     )
+
+
+def _interval(mean: Mapping[str, float]) -> str:
+    """With one problem there is nothing to resample, and the interval is a point."""
+    low, high = mean["low"], mean["high"]
+    return f"{mean['value']:.1f}" + (f" [dim]{low:.0f}–{high:.0f}[/]" if low < high else "")
 
 
 def _percent(share: float | None) -> str:
