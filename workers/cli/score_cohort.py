@@ -104,14 +104,14 @@ def find_files(
     """The files below the paths that may hold runs, each once, in the order of their names in the report.
 
     Raises: InputError or TrajectoryError with the path that is missing or holds nothing."""
-    found: dict[Path, InputFile] = {}
-    written = None if output is None else output.resolve()
+    found: dict[str, InputFile] = {}
+    written = None if output is None else str(output.resolve())
     for root in paths:
         count = 0
         try:
             for path in walk(root):
                 count += 1
-                place = path.resolve()
+                place = str(path.resolve())
                 if place != written:
                     found.setdefault(place, _input_file(path, root, format_name, is_only=len(paths) == 1))
         except OSError as error:
@@ -125,7 +125,7 @@ def _input_file(path: Path, root: Path, format_name: str | None, *, is_only: boo
     is_below = root.is_dir() and path != root
     parent = root if is_below else root.parent
     prefix = "" if is_only or parent == Path() else f"{parent.as_posix().rstrip('/')}/"
-    return InputFile(path=path, root=root if is_below else None, prefix=prefix, format_name=format_name)
+    return InputFile(place=str(path), root=root if is_below else None, prefix=prefix, format_name=format_name)
 
 
 def _read(

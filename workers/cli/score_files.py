@@ -20,7 +20,6 @@ from workers.agentlens.report import report_document, to_bytes
 from workers.cli.score_cohort import Cohort
 from workers.cli.spool import InputFile, Scored, fetch, kept_assessment
 from workers.errors import InputError, TrajectoryError
-from workers.trajectories import load
 
 _ROWS_AT_ONCE = 1000
 
@@ -197,7 +196,7 @@ def write_sft(cohort: Cohort, out: BinaryIO) -> int:
 def _export(file: InputFile, runs: list[Scored], out: BinaryIO) -> int:
     by_position = {run.entry.position: run for run in runs}
     written = 0
-    for position, trajectory in enumerate(load(file.path, file.format_name, root=file.root)):
+    for position, trajectory in enumerate(file.runs()):
         run = by_position.get(position)
         if run is not None and run.kept is not None and trajectory.trajectory_id == run.entry.trajectory_id:
             assessment = kept_assessment(run.kept)

@@ -13,6 +13,7 @@ import functools
 import io
 import operator
 import pickle
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -33,6 +34,7 @@ from workers.agentlens.trajectory import (
     RunOutcome,
     State,
     StateOutcome,
+    Trajectory,
     make_state,
     with_label,
 )
@@ -44,11 +46,11 @@ _RUNS_AT_ONCE = 64
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InputFile:
-    """A file to read. root: the folder its name is relative to, None for a file that was named itself.
-    prefix: what is put before that name, so that files of several roots stay apart. format_name: the reader
-    to use, None to find it out."""
+    """A file to read. place: its path, as text because there are many. root: the folder its name is relative
+    to, None for a file that was named itself. prefix: what is put before that name, so that files of several
+    roots stay apart. format_name: the reader to use, None to find it out."""
 
-    path: Path
+    place: str
     root: Path | None
     prefix: str = ""
     format_name: str | None = None
@@ -56,8 +58,12 @@ class InputFile:
     @property
     def name(self) -> str:
         """The file's name in the report."""
-        shown = self.path.name if self.root is None else self.path.relative_to(self.root).as_posix()
-        return self.prefix + shown
+        path = Path(self.place)
+        return self.prefix + (path.name if self.root is None else path.relative_to(self.root).as_posix())
+
+    def runs(self, labels: Labels | None = None) -> Iterator[Trajectory]:
+        """Its runs, with paths relative to its own root."""
+        return load(Path(self.place), self.format_name, labels=labels, root=self.root)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +147,8 @@ def read_files(task: ReadTask) -> ReadResult:
                             position=position,
                             path=run.trajectory.path,
                             trajectory_id=run.trajectory.trajectory_id,
-                            problem=run.trajectory.problem,
-                            model=run.trajectory.model or "",
+                            problem=_shared(run.trajectory.problem),
+                            model=_shared(run.trajectory.model) or "",
                             outcome=run.trajectory.outcome,
                             sequence=run.trace.sequence,
                             is_labelled=is_labelled,
@@ -155,7 +161,7 @@ def read_files(task: ReadTask) -> ReadResult:
 
 
 def _runs(file: InputFile, labels: Labels | None) -> Iterator[tuple[Run, bool]]:
-    for read in load(file.path, file.format_name, labels=labels, root=file.root):
+    for read in file.runs(labels):
         is_labelled = labels is not None and labels.outcome_of(read) is not None
         named = dataclasses.replace(read, path=file.prefix + read.path, states=label(read.states))
         yield prepare(named), is_labelled
@@ -179,7 +185,7 @@ def score_runs(task: ScoreTask) -> list[Scored]:
                 scored.append(
                     Scored(
                         entry=entry,
-                        row=row(assessment),
+                        row=_small(row(assessment)),
                         score=assessment.score,
                         tier=assessment.tier,
                         document=_append(spool, task.spool, to_bytes(assessment_document(assessment))),
@@ -187,6 +193,17 @@ def score_runs(task: ScoreTask) -> list[Scored]:
                     )
                 )
     return scored
+
+
+def _small(kept: Row) -> Row:
+    """A row that shares its texts with the others: there are as many as runs."""
+    return dataclasses.replace(
+        kept, problem=sys.intern(kept.problem), model=sys.intern(kept.model), wasted=dict(kept.wasted)
+    )
+
+
+def _shared(name: str | None) -> str | None:
+    return None if name is None else sys.intern(name)
 
 
 def problem_pool(entries: Iterable[Entry], settings: ScoringSettings) -> DonorPool:

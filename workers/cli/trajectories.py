@@ -133,12 +133,12 @@ def _runs(
     from workers.agentlens.intents import label
     from workers.cli.score_cohort import find_files
     from workers.errors import TrajectoryError
-    from workers.trajectories import load, load_labels
+    from workers.trajectories import load_labels
 
     outcomes = None if labels is None else load_labels(labels)
     for file in find_files([path], format_name=format_name, output=output):
         try:
-            for run in load(file.path, format_name, labels=outcomes, root=file.root):
+            for run in file.runs(outcomes):
                 yield prepare(dataclasses.replace(run, states=label(run.states)))
         except TrajectoryError as error:
             yield str(error)
