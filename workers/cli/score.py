@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -77,10 +78,13 @@ def score(
     nothing could be read. A failed gate comes before skipped files.
     """
     # The scorer's libraries take most of a second to load; `--help` must not wait for them.
+    need("numpy", "scipy", extra="score", what="scoring")
     from workers.cli.score_cohort import Request, score_cohort
     from workers.cli.score_files import destination
     from workers.cli.score_progress import shown
 
+    if as_parquet:
+        need("pyarrow", extra="parquet", what="--parquet")
     chosen = [name for name, on in zip(_FORMS, (as_json, as_html, as_csv, as_parquet), strict=True) if on]
     form = _form(chosen, output, is_export=export_sft is not None)
     settings = _settings(profile=profile, donors=donors, draws=draws, seed=seed)
@@ -116,6 +120,13 @@ def score(
     return _exit_code(cohort, gates, min_score, say)
 
 
+def need(*libraries: str, extra: str, what: str) -> None:
+    """Raise InputError with the command that installs what is missing."""
+    missing = [name for name in libraries if find_spec(name) is None]
+    if missing:
+        raise InputError(f"{what} needs {' and '.join(missing)}: pip install 'consensus[{extra}]'")
+
+
 def _form(chosen: list[str], output: Path | None, *, is_export: bool) -> str | None:
     """Which form the report takes; None for the table."""
     if len(chosen) > 1:
@@ -125,6 +136,8 @@ def _form(chosen: list[str], output: Path | None, *, is_export: bool) -> str | N
             raise InputError("--export-sft needs -o FILE, the file that the training data goes to")
     elif output is not None and not chosen:
         ending = output.suffix.lower().removeprefix(".")
+        if ending == "parquet":
+            need("pyarrow", extra="parquet", what="parquet")
         if ending not in _FORMS:
             raise InputError(f"-o {output}: name the form: {', '.join(f'--{name}' for name in _FORMS)}")
         return ending

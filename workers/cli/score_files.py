@@ -131,12 +131,10 @@ def _batches(rows: Iterable[dict[str, object]], *, header: bool) -> Iterator[lis
 
 
 def write_parquet(cohort: Cohort, out: BinaryIO) -> None:
-    """One row a run. Raises: InputError without pyarrow."""
-    try:
-        import pyarrow as arrow
-        from pyarrow.parquet import ParquetWriter
-    except ImportError:
-        raise InputError("--parquet needs pyarrow: pip install 'consensus[parquet]'") from None
+    """One row a run. Needs pyarrow."""
+    import pyarrow as arrow
+    from pyarrow.parquet import ParquetWriter
+
     types = {TEXT: arrow.string(), WHOLE: arrow.int64(), REAL: arrow.float64()}
     schema = arrow.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
     with ParquetWriter(out, schema) as writer:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from workers.cli.score import need
 from workers.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def inspect(
     """Show how a file is understood: every step with its intent and the rule that gave it.
 
     Exit code: 0 fine, 2 some files of a folder were skipped, 3 usage, or nothing could be read."""
+    need("numpy", "scipy", extra="score", what="scoring")
     from workers.agentlens.report import as_json as plain_values
 
     console = Console(highlight=False)
@@ -68,6 +70,7 @@ def compare(
     as_json: AsJson = False,
 ) -> int:
     """Show two runs side by side: which steps they share, and where each goes its own way."""
+    need("numpy", "scipy", extra="score", what="scoring")
     from workers.agentlens.comparison import compare as compare_traces
     from workers.agentlens.report import as_json as plain_values
 
@@ -98,6 +101,7 @@ def build(
     """Build the reference of a problem from its passing runs and write it as JSON.
 
     Exit code: 0 fine, 2 some files were skipped, 3 usage, or fewer than 2 different passing runs."""
+    need("numpy", "scipy", extra="score", what="scoring")
     from workers.agentlens.reference import Reference, distinct, draw, lots
     from workers.agentlens.report import reference_document, to_bytes
     from workers.agentlens.settings import ScoringSettings
