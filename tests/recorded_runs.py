@@ -9,7 +9,12 @@ from typing import Any
 LOOK = ("read_file", {"filePath": "/testbed/pkg/core.py", "startLine": 1, "endLine": 40})
 FIX = (
     "replace_string_in_file",
-    {"command": "str_replace", "filePath": "/testbed/pkg/core.py", "oldString": "a = 1", "newString": "a = 2"},
+    {
+        "command": "str_replace",
+        "filePath": "/testbed/pkg/core.py",
+        "oldString": "a = 1",
+        "newString": "a = 2",
+    },
 )
 CHECK = ("run_in_terminal", {"command": "cd /testbed && pytest tests/test_core.py"})
 
@@ -31,7 +36,8 @@ def document(
     for number, (tool, arguments) in enumerate(steps, start=1):
         thought = {"thought": f"thinking of step {number}"}
         entry = {"tool": tool, "args": arguments | thought, "response_preview": seen}
-        states[f"state_{number}"] = {"log_entry": entry}
+        tokens = {"input_tokens": 100 * number, "output_tokens": number}
+        states[f"state_{number}"] = {"log_entry": entry, "metadata": tokens}
     status = {True: "passed", False: "failed", None: None}[passed]
     metadata = {"task_name": problem, "model_name": model, "pass_fail_status": status}
     return {"initial_state": "state_0", "metadata": metadata, "states": states}

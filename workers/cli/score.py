@@ -106,10 +106,6 @@ def score(
     ):
         with shown(Console(stderr=True)) as progress:
             cohort = score_cohort(request, Path(spool), progress)
-        if labels is not None and not cohort.labelled:
-            say.print(
-                f"[yellow]{escape(str(labels))} names none of the runs; their own outcomes were used[/]"
-            )
         if export_sft is not None:
             _export(cohort, out, output, say)
         _report(cohort, form, out if export_sft is None else None)

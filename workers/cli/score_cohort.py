@@ -64,14 +64,13 @@ class Request:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Cohort:
     """Everything scored, in the order of paths and ids. Documents and kept assessments lie in the spool and
-    go with it. labelled: runs that the labels file names."""
+    go with it."""
 
     files: tuple[InputFile, ...]
     runs: tuple[Scored, ...]
     skipped: tuple[Skipped, ...]
     summary: dict[str, object]
     settings: ScoringSettings
-    labelled: int
 
     def problem(self, name: str | None) -> list[Entry]:
         """The runs of one problem."""
@@ -81,12 +80,18 @@ class Cohort:
 def score_cohort(request: Request, spool: Path, progress: Progress) -> Cohort:
     """Score everything below the paths. `spool` is an empty folder, to be removed after the report is made.
 
-    Raises: InputError or TrajectoryError if a path or the labels cannot be read or nothing is a run."""
+    Raises: InputError or TrajectoryError if a path or the labels cannot be read, if nothing is a run, or if
+    the labels name none."""
     if request.labels is not None:
         load_labels(request.labels)
     files = find_files(request.paths, format_name=request.format_name, output=request.output)
     with _processes(request.jobs) as each:
         entries, skipped = _read(request, files, spool, progress, each)
+        if request.labels is not None and not any(entry.is_labelled for entry in entries):
+            raise InputError(
+                f"{request.labels}: names none of the {len(entries)} runs by id, path or problem; "
+                f"the first run's id is {entries[0].trajectory_id}"
+            )
         scored = _score(request, entries, spool, progress, each)
     return Cohort(
         files=tuple(files),
@@ -94,7 +99,6 @@ def score_cohort(request: Request, spool: Path, progress: Progress) -> Cohort:
         skipped=tuple(sorted(skipped, key=lambda s: (s.path, s.error))),
         summary=summarise((run.row for run in scored), seed=request.settings.seed),
         settings=request.settings,
-        labelled=sum(entry.is_labelled for entry in entries),
     )
 
 

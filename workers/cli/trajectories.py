@@ -182,8 +182,10 @@ def _passing(
             if len(by_problem) > _PROBLEMS_SHOWN:
                 break
     if len(by_problem) > 1:
-        names = [str(name) for name in by_problem]
-        listed = ", ".join(names) if len(names) <= _PROBLEMS_SHOWN else f"{', '.join(names[:-1])}, …"
+        names = sorted(name for name in by_problem if name is not None)
+        listed = (
+            ", ".join(names) if len(names) <= _PROBLEMS_SHOWN else f"{', '.join(names[:_PROBLEMS_SHOWN])}, …"
+        )
         raise InputError(f"{folder}: holds runs of several problems; name one with --problem: {listed}")
     if not by_problem:
         named = f"of problem {problem} " if problem is not None else ""

@@ -89,16 +89,25 @@ def test_a_bad_file_is_listed_and_changes_no_score(tmp_path: Path) -> None:
     assert [fetch(run.document) for run in cohort.runs] == before
 
 
-def test_the_labels_file_wins_and_is_counted(tmp_path: Path) -> None:
+def test_the_labels_file_wins_over_the_logs(tmp_path: Path) -> None:
     folder = write_cohort(tmp_path / "runs")
-    (tmp_path / "outcomes.json").write_text(json.dumps({"lucky": False, "sound": True}))
+    (tmp_path / "outcomes.json").write_text(json.dumps({"lucky": False}))
     cohort = scored(folder, tmp_path / "spool", labels=tmp_path / "outcomes.json")
     outcomes = {run.entry.path: run.entry.outcome for run in cohort.runs}
     assert outcomes["1/lucky_pta.json"] == "failed"
-    assert cohort.labelled == 5  # four called "sound" and one "lucky"
+    assert outcomes["0/sound_pta.json"] == "passed"
 
 
-def test_files_of_several_roots_keep_their_roots_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_that_name_no_run_are_a_mistake(tmp_path: Path) -> None:
+    folder = write_cohort(tmp_path / "runs")
+    (tmp_path / "outcomes.json").write_text(json.dumps({"somebody_else": True}))
+    with pytest.raises(InputError, match="names none of the 10 runs by id, path or problem"):
+        scored(folder, tmp_path / "spool", labels=tmp_path / "outcomes.json")
+
+
+def test_files_of_several_roots_keep_their_roots_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("a/x_pta.json", "b/x_pta.json", "y_pta.json"):
         write_run(Path(name), LOOK)
@@ -131,7 +140,9 @@ def test_what_holds_nothing_is_refused_with_a_sentence(tmp_path: Path) -> None:
         scored(tmp_path, tmp_path / "spool")
 
 
-def test_a_folder_that_may_not_be_opened_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_may_not_be_opened_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def closed(self: Path) -> None:
         raise PermissionError(13, os.strerror(13), str(self))
 
