@@ -127,8 +127,10 @@ def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         _fail_half_way(target)
     assert target.read_text() == "the old one"
-    with destination(target) as out:
-        out.write(b"whole")
+    with target.open() as reader:
+        with destination(target) as out:
+            out.write(b"whole")
+        assert reader.read() == "the old one"  # replaced in one go, not overwritten
     assert target.read_text() == "whole"
     assert os.listdir(tmp_path) == ["report.json"]  # noqa: PTH208 - hidden drafts count too
 
