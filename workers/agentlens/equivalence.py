@@ -251,6 +251,19 @@ class Codebook:
         ]
 
 
+def _equal_pairs(
+    a: npt.NDArray[np.int32], b: npt.NDArray[np.int32]
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """The positions (i, j) of all pairs with a[i] == b[j], without comparing every pair."""
+    order = np.argsort(b, kind="stable")
+    ordered = b[order]
+    first = np.searchsorted(ordered, a, side="left")
+    counts = np.searchsorted(ordered, a, side="right") - first
+    i = np.repeat(np.arange(len(a)), counts)
+    start_of_run = np.repeat(first - (np.cumsum(counts) - counts), counts)
+    return i, order[start_of_run + np.arange(len(i))]
+
+
 def confidence_matrix(
     rows: Sequence[Code],
     columns: Sequence[Code],
@@ -268,11 +281,11 @@ def confidence_matrix(
     a[:_NULLABLE][a[:_NULLABLE] < 0] = -2  # so that None equals no other None
     result = np.zeros((len(rows), len(columns) + spare), dtype=np.float32)
 
-    i, j = np.nonzero(a[_GROUP][:, None] == b[_GROUP])
+    i, j = _equal_pairs(a[_GROUP], b[_GROUP])
     agreements = (a[_AGREEMENTS, i] == b[_AGREEMENTS, j]).sum(axis=0)
     result[i, j] = np.take(SAME_GROUP, agreements)
 
-    i, j = np.nonzero(a[_PLACE][:, None] == b[_PLACE])
+    i, j = _equal_pairs(a[_PLACE], b[_PLACE])
     a_start, a_end, b_start, b_end = a[_START, i], a[_END, i], b[_START, j], b[_END, j]
     shared = np.maximum(0, np.minimum(a_end, b_end) - np.maximum(a_start, b_start) + 1)
     ratio = shared / ((a_end - a_start + 1) + (b_end - b_start + 1) - shared)
@@ -284,7 +297,7 @@ def confidence_matrix(
     )
     result[i, j] = np.where(a[_SCOPE, i] == b[_SCOPE, j], SAME_SCOPE, value)
 
-    result[np.nonzero(a[_EXACT][:, None] == b[_EXACT])] = SAME_CONTENT
+    result[_equal_pairs(a[_EXACT], b[_EXACT])] = SAME_CONTENT
     if threshold > SAME_GROUP[0]:
         result[result < np.float32(threshold)] = 0.0
     return result

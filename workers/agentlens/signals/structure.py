@@ -56,17 +56,17 @@ def align(table: npt.NDArray[np.float32], candidates: Sequence[Candidate]) -> li
         batch = order[start : start + _TOGETHER]
         steps = [_matched_steps(candidates[n].paths, touched[n], table.shape[1] - 1) for n in batch]
         heaviest, matched = _heaviest([useful[n] for n in batch], steps, table)
+        widths = [len(candidates[n].lengths) for n in batch]
+        recall = heaviest / np.concatenate([candidates[n].lengths for n in batch])
+        precision = matched / np.repeat([max(1, len(candidates[n].rows)) for n in batch], widths)
+        total = recall + precision
+        struct = np.divide(200.0 * recall * precision, total, out=np.zeros_like(total), where=total > 0)
         front = 0
-        for number in batch:
-            candidate = candidates[number]
-            mine = slice(front, front + len(candidate.lengths))
-            front = mine.stop
-            recall = heaviest[mine] / candidate.lengths
-            precision = matched[mine] / max(1, len(candidate.rows))
-            total = recall + precision
-            struct = np.divide(200.0 * recall * precision, total, out=np.zeros_like(total), where=total > 0)
+        for number, width in zip(batch, widths, strict=True):
+            mine = slice(front, front + width)
+            front += width
             alignments[number] = Alignment(
-                struct=struct, recall=recall, precision=precision, touched=touched[number]
+                struct=struct[mine], recall=recall[mine], precision=precision[mine], touched=touched[number]
             )
     return [alignments[number] for number in range(len(candidates))]
 
