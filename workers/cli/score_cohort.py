@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -202,7 +203,13 @@ def _processes(jobs: int) -> Iterator[_Map]:
         yield map
         return
     # Started afresh: a copy of this process would hold the locks of the progress bar's thread.
-    executor = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
+    # Ctrl-C reaches every process of a terminal; only this one ends by it, and then ends the others.
+    executor = ProcessPoolExecutor(
+        jobs,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+    )
     try:
         yield executor.map
     except BrokenProcessPool:
