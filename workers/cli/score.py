@@ -212,21 +212,16 @@ def _say_skipped(cohort: Cohort, say: Console) -> None:
 def _exit_code(cohort: Cohort, fail_on: frozenset[Tier], min_score: float | None, say: Console) -> int:
     from workers.cli.score_table import plain
 
-    failed = False
     caught = [run for run in cohort.runs if run.tier in fail_on]
     low = [run for run in cohort.runs if min_score is not None and run.score < min_score]
-    for runs, what in (
-        (caught, "of a tier in --fail-on"),
-        (low, f"under --min-score {min_score:g}" if low else ""),
-    ):
+    names = " or ".join(sorted(tier.value for tier in fail_on))
+    for runs, what in ((caught, f"{names} (--fail-on)"), (low, f"under {min_score} (--min-score)")):
         if runs:
-            failed = True
             worst = min(runs, key=lambda run: (run.score, run.entry.path))
             say.print(
-                f"[bold red]gate failed:[/] {len(runs):,} of {len(cohort.runs):,} runs {what}; "
-                f"the lowest score has {escape(plain(worst.entry.path))}: {worst.score:.1f}"
-                f"{f' ({worst.tier.value})' if worst.tier else ''}"
+                f"[bold red]gate failed:[/] {len(runs):,} of {len(cohort.runs):,} runs {what}, "
+                f"the lowest with {worst.score:.1f}: {escape(plain(worst.entry.path))}"
             )
-    if failed:
+    if caught or low:
         return EXIT_GATE
     return EXIT_SKIPPED if cohort.skipped else 0

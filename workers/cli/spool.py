@@ -156,7 +156,7 @@ def read_files(task: ReadTask) -> ReadResult:
                         )
                     )
             except TrajectoryError as error:
-                skipped.append(Skipped(path=file.name, error=str(error)))
+                skipped.append(Skipped(path=file.name, error=_placed(str(error), file)))
     return ReadResult(files=len(task.files), entries=tuple(entries), skipped=tuple(skipped))
 
 
@@ -165,6 +165,12 @@ def _runs(file: InputFile, labels: Labels | None) -> Iterator[tuple[Run, bool]]:
         is_labelled = labels is not None and labels.outcome_of(read) is not None
         named = dataclasses.replace(read, path=file.prefix + read.path, states=label(read.states))
         yield prepare(named), is_labelled
+
+
+def _placed(sentence: str, file: InputFile) -> str:
+    """A reader's sentence begins with the name it was given, which lacks the prefix."""
+    is_short = file.prefix and sentence.startswith(file.name.removeprefix(file.prefix))
+    return file.prefix + sentence if is_short else sentence
 
 
 @functools.lru_cache(maxsize=1)

@@ -33,7 +33,7 @@ def test_a_lucky_run_fails_the_gate_that_asks_for_it(
 ) -> None:
     folder = write_cohort(tmp_path)
     assert score(folder, "--fail-on", "lucky") == 1
-    assert "gate failed: 1 of 10 runs" in capsys.readouterr().err
+    assert "gate failed: 1 of 10 runs lucky (--fail-on)" in capsys.readouterr().err
     (folder / "1/lucky_pta.json").unlink()
     assert score(folder, "--fail-on", "lucky") == 0
 
@@ -58,7 +58,7 @@ def test_a_score_under_the_floor_fails_the_gate(tmp_path: Path, capsys: pytest.C
     folder = write_cohort(tmp_path)
     assert score(folder, "--min-score", "0") == 0
     assert score(folder, "--min-score", "99.5") == 1
-    assert "under --min-score 99.5" in capsys.readouterr().err
+    assert "10 of 10 runs under 99.5 (--min-score)" in capsys.readouterr().err
 
 
 def test_skipped_files_are_2_and_a_failed_gate_comes_first(

@@ -113,7 +113,11 @@ def test_files_of_several_roots_keep_their_roots_names(
         write_run(Path(name), LOOK)
     files = find_files([Path("b"), Path("a"), Path("y_pta.json")])
     assert [file.name for file in files] == ["a/x_pta.json", "b/x_pta.json", "y_pta.json"]
+    Path("b/bad.json").write_text("{")
     cohort = scored(Path(), tmp_path / "spool", paths=[Path("b"), Path("a")])
+    assert [(item.path, item.error[:20]) for item in cohort.skipped] == [
+        ("b/bad.json", "b/bad.json: not JSON")
+    ]
     assert [run.entry.path for run in cohort.runs] == ["a/x_pta.json", "b/x_pta.json"]
 
 
