@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from workers.cli import demo, inspect, run, serve
+from workers.cli import demo, inspect, run, score, serve, trajectories
 from workers.errors import ConsensusError
 
 #: Usage or refused input (DESIGN §7).
@@ -24,6 +24,8 @@ app = typer.Typer(
 )
 run.register(app)
 inspect.register(app)
+score.register(app)
+trajectories.register(app)
 serve.register(app)
 demo.register(app)
 

@@ -1,0 +1,167 @@
+"""The command: its exit codes, its sentences, its table."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.recorded_runs import CHECK, FIX, LOOK, search, write_cohort, write_run
+from tests.unit.cli.scoring import scored
+from workers.cli import score_table
+from workers.cli.main import execute
+
+
+def score(*arguments: object) -> int:
+    return execute(["score", *map(str, arguments)])
+
+
+def test_all_is_well_is_0_and_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert score(write_cohort(tmp_path)) == 0
+    out = capsys.readouterr().out
+    for words in ("10 runs of 3 problems", "Leaderboard", "Tiers", "1 Lucky pass", "Deployment risk"):
+        assert words in out
+    assert "does not replace them" in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_lucky_run_fails_the_gate_that_asks_for_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_cohort(tmp_path)
+    assert score(folder, "--fail-on", "lucky") == 1
+    assert "gate failed: 1 of 10 runs lucky (--fail-on)" in capsys.readouterr().err
+    (folder / "1/lucky_pta.json").unlink()
+    assert score(folder, "--fail-on", "lucky") == 0
+
+
+def test_the_gate_follows_the_profile(tmp_path: Path) -> None:
+    folder = write_cohort(tmp_path)
+    for path in folder.rglob("*_pta.json"):
+        if path.name != "sound_pta.json":
+            path.unlink()
+    report = tmp_path / "report.json"
+    tiers = {}
+    for profile in ("paper", "tuned"):
+        score(folder, "--profile", profile, "-o", report)
+        assessments = json.loads(report.read_text())["assessments"]
+        tiers[profile] = {entry["scores"][profile]["tier"] for entry in assessments}
+        assert {entry["profile"] for entry in assessments} == {profile}
+        report.unlink()
+        assert score(folder, "--profile", profile, "--fail-on", ",".join(tiers[profile])) == 1
+
+
+def test_a_score_under_the_floor_fails_the_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_cohort(tmp_path)
+    assert score(folder, "--min-score", "0") == 0
+    assert score(folder, "--min-score", "99.5") == 1
+    assert "10 of 10 runs under 99.5 (--min-score)" in capsys.readouterr().err
+
+
+def test_skipped_files_are_2_and_a_failed_gate_comes_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_cohort(tmp_path)
+    (folder / "bad.json").write_text("{")
+    assert score(folder) == 2
+    assert "skipped 1 file" in capsys.readouterr().out
+    assert score(folder, "--json") == 2
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["skipped"][0]["path"] == "bad.json"
+    assert "skipped 1 file" in captured.err
+    assert score(folder, "--fail-on", "lucky") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["{}/nowhere"], "nowhere: no such file or folder"),
+        (["{}/empty"], "empty: holds no file of trajectories"),
+        (["{}/text"], "no trajectory could be read: list.json"),
+        (["{}/runs", "--format", "tape"], "--format tape: unknown; expected one of agentlens-bench, atif"),
+        (["{}/runs", "--json", "--html"], "--json and --html exclude each other; choose one"),
+        (["{}/runs", "--labels", "{}/nowhere"], "nowhere: cannot be opened: No such file"),
+        (
+            ["{}/runs", "--labels", "{}/text/notes.md"],
+            "notes.md: names none of the 1 runs by id, path or problem",
+        ),
+        (["{}/runs", "--labels", "{}/text/list.json"], "list.json: row 1: no run is named"),
+        (["{}/runs", "--json", "-o", "{}/nowhere/x"], "cannot be written: No such file or directory"),
+        (["{}/runs", "-o", "{}/x.txt"], "x.txt: name the form: --json, --html, --csv, --parquet"),
+        (["{}/runs", "--profile", "best"], "--profile best: must be paper or tuned"),
+        (["{}/runs", "--k", "1"], "--k 1: a reference needs at least 2 passing runs"),
+        (["{}/runs", "--draws", "0"], "--draws 0: at least 1 reference must be drawn"),
+        (["{}/runs", "--fail-on", "bad"], "--fail-on bad: must name tiers, separated by commas: ideal"),
+        (["{}/runs", "--fail-on", ""], "--fail-on : must name tiers"),
+        (["{}/runs", "--export-sft", "ideal"], "--export-sft needs -o FILE"),
+        (["{}/runs", "--min-score", "high"], "Invalid value for '--min-score'"),
+        (["{}/runs", "--jobs", "0"], "Invalid value for '--jobs'"),
+        ([], "Missing argument 'PATH…'"),
+    ],
+)
+def test_wrong_input_is_one_sentence_and_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
+    write_run(tmp_path / "runs/a_pta.json", LOOK)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text/notes.md").write_text("just words\n")
+    (tmp_path / "text/list.json").write_text("[{}]")
+    before = sorted(tmp_path.rglob("*"))
+    assert score(*(argument.format(tmp_path) for argument in arguments)) == 3
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) == 1
+    assert sentence in captured.err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("ending", "start"), [("json", b"{"), ("csv", b"path,"), ("html", b"<!doctype html>")]
+)
+def test_the_ending_of_the_output_names_the_form(tmp_path: Path, ending: str, start: bytes) -> None:
+    folder = write_cohort(tmp_path / "runs")
+    assert score(folder, "-o", tmp_path / f"report.{ending}") == 0
+    assert (tmp_path / f"report.{ending}").read_bytes().lstrip().startswith(start)
+
+
+def test_the_export_goes_to_the_file_and_the_report_to_standard_output(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    folder = write_cohort(tmp_path / "runs")
+    assert score(folder, "--export-sft", "ideal,solid", "--json", "-o", tmp_path / "train.jsonl") == 0
+    captured = capsysbinary.readouterr()
+    wanted = {
+        entry["trajectory_id"]
+        for entry in json.loads(captured.out)["assessments"]
+        if entry["scores"][entry["profile"]]["tier"] in ("ideal", "solid")
+    }
+    lines = (tmp_path / "train.jsonl").read_text().splitlines()
+    assert {json.loads(line)["trajectory_id"] for line in lines} == wanted
+
+
+def test_the_table_fits_and_no_name_can_move_the_cursor(tmp_path: Path) -> None:
+    for number in range(4):
+        steps = (search(f"name_{number}"), LOOK, FIX, CHECK)
+        write_run(tmp_path / f"runs/{number}_pta.json", *steps, model="evil\x1b[2J[bold]" + "x" * 90)
+    console = Console(file=io.StringIO(), width=72)
+    score_table.print_cohort(scored(tmp_path / "runs", tmp_path / "spool"), console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "\x1b" not in text
+    assert "evil�[2J[bold]" in text
+    assert max(map(len, text.splitlines())) <= 72
+
+
+def test_runs_without_outcomes_ask_for_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(tmp_path / "a_pta.json", LOOK, passed=None)
+    assert score(tmp_path) == 0
+    assert "name a --labels file" in capsys.readouterr().out
+
+
+def test_the_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert score("--help") == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "0 fine; 1 a gate failed (--fail-on, --min-score); 2 some files were skipped; 3 usage" in words

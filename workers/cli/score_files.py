@@ -1,0 +1,207 @@
+"""The forms in which a scored cohort leaves: JSON, CSV, parquet and training data. All are written run by run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import secrets
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import orjson
+
+from workers.agentlens.curation import sft_record
+from workers.agentlens.report import report_document, to_bytes
+from workers.cli.score_cohort import Cohort
+from workers.cli.spool import InputFile, Scored, fetch, kept_assessment
+from workers.errors import InputError, TrajectoryError
+
+_ROWS_AT_ONCE = 1000
+
+TEXT, WHOLE, REAL = "text", "whole", "real"
+COLUMNS: Final[dict[str, str]] = {
+    "path": TEXT,
+    "trajectory_id": TEXT,
+    "problem": TEXT,
+    "model": TEXT,
+    "outcome": TEXT,
+    "steps": WHOLE,
+    "profile": TEXT,
+    "score": REAL,
+    "tier": TEXT,
+    "paper": REAL,
+    "paper_tier": TEXT,
+    "paper_spread": REAL,
+    "tuned": REAL,
+    "tuned_tier": TEXT,
+    "tuned_spread": REAL,
+    "unreferenced": REAL,
+    "unreferenced_tier": TEXT,
+    "struct": REAL,
+    "cov": REAL,
+    "edit": REAL,
+    "coh": REAL,
+    "temp": REAL,
+    "mechanism": TEXT,
+    "divergence_step": WHOLE,
+    "divergence_kind": TEXT,
+    "waste_steps": WHOLE,
+    "waste_severity": REAL,
+    "waste_tokens": WHOLE,
+    "donors": WHOLE,
+    "tokens": WHOLE,
+    "cost_usd": REAL,
+    "warnings": TEXT,
+}
+"""The columns of CSV and parquet, one row a run; signals as in the JSON form, warnings joined by "; "."""
+
+
+@contextmanager
+def destination(path: Path | None) -> Iterator[BinaryIO]:
+    """Where to write: standard output, or a file that appears only when all of it is written.
+
+    Raises: InputError if nothing can be written there, before anything else is done."""
+    if path is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    target = path.resolve()
+    if target.is_dir():
+        raise InputError(f"-o {path}: is a folder; give the name of a file")
+    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+        # A pipe or a device cannot be replaced, only written to.
+        with _opened(path, target, "wb") as file:
+            yield file
+        return
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    file = _opened(path, draft, "xb")
+    try:
+        with file:
+            yield file
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _opened(named: Path, path: Path, mode: str) -> Any:
+    try:
+        return path.open(mode)
+    except OSError as error:
+        raise InputError(
+            f"-o {named}: cannot be written: {error.strerror}; give a file in a folder that exists"
+        ) from None
+
+
+def write_json(cohort: Cohort, out: BinaryIO) -> None:
+    """The report's fixed JSON form (AGENTLENS §9), the same bytes as if it were made in memory."""
+    empty = report_document(
+        [],
+        cohort=cohort.summary,
+        settings=cohort.settings,
+        skipped=[(item.path, item.error) for item in cohort.skipped],
+    )
+    head, opening, tail = to_bytes(empty).partition(b'"assessments":[')
+    out.write(head + opening)
+    for number, run in enumerate(cohort.runs):
+        out.write(b"," if number else b"")
+        out.write(fetch(run.document))
+    out.write(tail + b"\n")
+
+
+def write_csv(cohort: Cohort, out: BinaryIO) -> None:
+    """One row a run, in UTF-8."""
+    for rows in _batches(table_rows(cohort.runs), header=True):
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        out.write(text.getvalue().encode("utf-8", "replace"))
+
+
+def _batches(rows: Iterable[dict[str, object]], *, header: bool) -> Iterator[list[list[object]]]:
+    lines: Iterable[list[object]] = (list(row.values()) for row in rows)
+    if header:
+        lines = itertools.chain([list(COLUMNS)], lines)
+    remaining = iter(lines)
+    while batch := list(itertools.islice(remaining, _ROWS_AT_ONCE)):
+        yield batch
+
+
+def write_parquet(cohort: Cohort, out: BinaryIO) -> None:
+    """One row a run. Needs pyarrow."""
+    import pyarrow as arrow
+    from pyarrow.parquet import ParquetWriter
+
+    types = {TEXT: arrow.string(), WHOLE: arrow.int64(), REAL: arrow.float64()}
+    schema = arrow.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
+    with ParquetWriter(out, schema) as writer:
+        for rows in _batches(table_rows(cohort.runs), header=False):
+            columns = [
+                arrow.array(values, type=field.type)
+                for values, field in zip(zip(*rows, strict=True), schema, strict=True)
+            ]
+            writer.write_table(arrow.Table.from_arrays(columns, schema=schema))
+
+
+def table_rows(runs: Iterable[Scored]) -> Iterator[dict[str, object]]:
+    """Each run as one flat row with the keys of `COLUMNS`; what a run has not is None."""
+    for run in runs:
+        yield table_row(orjson.loads(fetch(run.document)))
+
+
+def table_row(document: dict[str, Any]) -> dict[str, object]:
+    """An assessment's JSON form as one flat row."""
+    scores = document["scores"]
+    signals: dict[str, object] = {}
+    for score in scores.values():
+        signals.update({key: value for key, value in score.items() if key not in ("score", "tier", "spread")})
+    flat: dict[str, object] = dict(document) | signals
+    driving = scores[document["profile"]]
+    flat |= {"score": driving["score"], "tier": driving["tier"]}
+    for name, score in scores.items():
+        flat |= {name: score["score"], f"{name}_tier": score["tier"], f"{name}_spread": score["spread"]}
+    divergence, waste, reference = document["divergence"], document["waste"], document["reference"]
+    if divergence is not None:
+        flat |= {"divergence_step": divergence["step"], "divergence_kind": divergence["kind"]}
+    flat |= {
+        "waste_steps": len(waste["steps"]),
+        "waste_severity": waste["severity"],
+        "waste_tokens": waste["tokens"],
+        "donors": None if reference is None else reference["k"],
+        "warnings": "; ".join(document["warnings"]),
+    }
+    return {name: flat.get(name) for name in COLUMNS}
+
+
+def write_sft(cohort: Cohort, out: BinaryIO) -> int:
+    """The kept runs as training data, one JSON object a line, and how many. Their files are read once more,
+    because observations and thoughts were not spooled.
+
+    Raises: TrajectoryError if a file is not what it was."""
+    written = 0
+    wanted = sorted(
+        (run for run in cohort.runs if run.kept is not None),
+        key=lambda run: (run.entry.number, run.entry.position),
+    )
+    for number, runs in itertools.groupby(wanted, key=lambda run: run.entry.number):
+        written += _export(cohort.files[number], list(runs), out)
+    return written
+
+
+def _export(file: InputFile, runs: list[Scored], out: BinaryIO) -> int:
+    by_position = {run.entry.position: run for run in runs}
+    written = 0
+    for position, trajectory in enumerate(file.runs()):
+        run = by_position.get(position)
+        if run is not None and run.kept is not None and trajectory.trajectory_id == run.entry.trajectory_id:
+            assessment = kept_assessment(run.kept)
+            assert assessment.tier is not None  # noqa: S101
+            record = sft_record(trajectory, assessment, {assessment.tier})
+            out.write(to_bytes(record or {}) + b"\n")
+            written += 1
+        if written == len(runs):
+            return written
+    raise TrajectoryError(f"{file.name}: has changed while it was scored")

@@ -1,0 +1,205 @@
+"""The HTML report: one file that needs nothing else. Trajectories are hostile text, so every value goes
+through the template's escaping, and the page forbids itself the network."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import resources
+from typing import Any, BinaryIO, Final
+
+import orjson
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from workers.agentlens.mechanisms import MEANING
+from workers.agentlens.profiles import PROFILES
+from workers.agentlens.score import Tier
+from workers.agentlens.settings import SCORING_VERSION
+from workers.cli import score_pictures as pictures
+from workers.cli.score_cohort import Cohort
+from workers.cli.score_table import notes, plain
+from workers.cli.spool import Scored, fetch, problem_pool, spooled_run
+
+DETAILED: Final = 48
+"""How many runs are shown step by step; a page with thousands would be of no use."""
+_SKIPPED_SHOWN = 200
+_WARNINGS_SHOWN = 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """A run that is shown step by step, and why. tree: None without a reference."""
+
+    reason: str
+    document: Mapping[str, Any]
+    signals: Mapping[str, float]
+    timeline: pictures.Timeline
+    tree: pictures.Tree | None
+
+
+def _lowest(run: Scored) -> tuple[float, str]:
+    return run.score, run.entry.path
+
+
+def _highest(run: Scored) -> tuple[float, str]:
+    return -run.score, run.entry.path
+
+
+def _wasteful(run: Scored) -> tuple[float, str]:
+    return -run.row.severity, run.entry.path
+
+
+REASONS: Final[Mapping[str, tuple[Callable[[Scored], bool], Callable[[Scored], tuple[float, str]]]]] = {
+    "Lucky pass": (lambda run: run.tier is Tier.LUCKY, _lowest),
+    "failed with a good process": (lambda run: run.tier is Tier.PARTIAL_FAILURE, _highest),
+    "most waste": (lambda run: run.row.severity > 0, _wasteful),
+    "best process": (lambda run: run.tier is not Tier.PARTIAL_FAILURE, _highest),
+    "weakest process": (lambda run: run.tier is not Tier.LUCKY, _lowest),
+}
+"""Why a run is shown: which runs qualify, and which of them come first."""
+
+
+def select(runs: Sequence[Scored], limit: int = DETAILED) -> list[tuple[str, Scored]]:
+    """At most `limit` runs, each once, with the reason: the reasons take turns until none has more."""
+    queues = [
+        (reason, iter(sorted(filter(qualifies, runs), key=order)))
+        for reason, (qualifies, order) in REASONS.items()
+    ]
+    chosen: dict[int, tuple[str, Scored]] = {}
+    while queues and len(chosen) < limit:
+        for entry in list(queues):
+            reason, queue = entry
+            fresh = next((run for run in queue if id(run) not in chosen), None)
+            if fresh is None:
+                queues.remove(entry)
+            elif len(chosen) < limit:
+                chosen[id(fresh)] = (reason, fresh)
+    order = list(REASONS)
+    return sorted(chosen.values(), key=lambda pair: order.index(pair[0]))
+
+
+def write_html(cohort: Cohort, out: BinaryIO) -> None:
+    """The report as one page. Only the selected runs' pictures are in memory, one problem after the other."""
+    chosen = select(cohort.runs)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"plain": plain, "percent": percent, "words": words, "step": step}
+    page = environment.from_string(_packaged("score.html")).stream(
+        **_context(cohort),
+        details=_details(cohort, chosen),
+        reasons=Counter(reason for reason, _ in chosen),
+        css=Markup(_packaged("score.css")),  # noqa: S704 - our own file
+        script=Markup(_packaged("score.js")),  # noqa: S704 - our own file
+    )
+    page.enable_buffering(64)
+    page.dump(out, encoding="utf-8", errors="replace")
+
+
+def _packaged(name: str) -> str:
+    return resources.files("workers.cli").joinpath(name).read_text(encoding="utf-8")
+
+
+def percent(share: float | None) -> str:
+    """A share as whole percent."""
+    return "–" if share is None else f"{100 * share:.0f} %"
+
+
+def step(name: str) -> str:
+    """A step's name in patterns ("kind|what") for reading."""
+    return pictures.shortened(name.replace("|", " ", 1))
+
+
+def words(name: str) -> str:
+    """A key as words."""
+    return name.replace("_", " ")
+
+
+def _context(cohort: Cohort) -> dict[str, Any]:
+    summary: Mapping[str, Any] = cohort.summary
+    profile = cohort.settings.profile
+    judged = [run for run in cohort.runs if run.row.outcome != "unknown"]
+    passed = [run for run in judged if run.row.outcome == "passed"]
+    scores = [run.score for run in cohort.runs]
+    warnings = Counter(_warnings(cohort))
+    bins = pictures.histogram((run.score, run.row.outcome) for run in cohort.runs)
+    return {
+        "summary": summary,
+        "profile": profile,
+        "settings": cohort.settings,
+        "version": SCORING_VERSION,
+        "cuts": (PROFILES[profile].lucky_cut, PROFILES[profile].ideal_cut),
+        "runs": len(cohort.runs),
+        "pass_rate": len(passed) / len(judged) if judged else None,
+        "mean_score": sum(scores) / len(scores),
+        "lucky_share": sum(run.tier is Tier.LUCKY for run in passed) / len(passed) if passed else None,
+        "slope": pictures.slope(summary["models"]),
+        "bins": bins,
+        "highest": max(max(part.passed, part.failed) for part in bins),
+        "tier_bars": tier_bars(cohort.runs, [entry["model"] for entry in summary["models"]]),
+        "tier_names": [tier.value for tier in Tier],
+        "meaning": {mechanism.value: text for mechanism, text in MEANING.items()},
+        "notes": notes(cohort),
+        "warnings": warnings.most_common(_WARNINGS_SHOWN),
+        "more_warnings": max(0, len(warnings) - _WARNINGS_SHOWN),
+        "skipped": cohort.skipped[:_SKIPPED_SHOWN],
+        "skipped_total": len(cohort.skipped),
+        "steps_shown": pictures.STEPS_SHOWN,
+        "models_shown": pictures.MODELS_SHOWN,
+    }
+
+
+def _warnings(cohort: Cohort) -> Iterator[str]:
+    for run in cohort.runs:
+        yield from orjson.loads(fetch(run.document))["warnings"]
+
+
+def tier_bars(
+    runs: Sequence[Scored], models: Sequence[str]
+) -> list[tuple[str, int, list[tuple[str, int, float]]]]:
+    """For each model its runs with a tier, and of each tier the count and the share."""
+    counts = Counter((run.row.model, run.tier) for run in runs)
+    bars = []
+    for model in models[: pictures.MODELS_SHOWN]:
+        total = sum(counts[model, tier] for tier in Tier)
+        if total:
+            parts = [(tier.value, counts[model, tier], counts[model, tier] / total) for tier in Tier]
+            bars.append((model, total, parts))
+    return bars
+
+
+def _details(cohort: Cohort, chosen: Sequence[tuple[str, Scored]]) -> Iterator[Detail]:
+    """The chosen runs' pictures, reason by reason. The references of a problem are drawn once more."""
+    trees: dict[int, pictures.Tree | None] = {}
+    timelines: dict[int, pictures.Timeline] = {}
+    by_problem = sorted(chosen, key=lambda pair: pair[1].entry.problem or "")
+    for problem, pairs in itertools.groupby(by_problem, key=lambda pair: pair[1].entry.problem):
+        donors = problem_pool(cohort.problem(problem) if problem is not None else [], cohort.settings)
+        for _, scored in pairs:
+            run = spooled_run(scored.entry)
+            document = orjson.loads(fetch(scored.document))
+            forest = donors.forest(run.trace)
+            timelines[id(scored)] = pictures.timeline(document, run.trajectory.states)
+            trees[id(scored)] = None if forest is None else pictures.tree(document, forest.trees[0].reference)
+    for reason, scored in chosen:
+        document = orjson.loads(fetch(scored.document))
+        yield Detail(
+            reason=reason,
+            document=document,
+            signals=_signals(document),
+            timeline=timelines[id(scored)],
+            tree=trees[id(scored)],
+        )
+
+
+def _signals(document: Mapping[str, Any]) -> dict[str, float]:
+    """All signals on 0 to 1."""
+    found: dict[str, float] = {}
+    for score in document["scores"].values():
+        for name, value in score.items():
+            if name not in ("score", "tier", "spread"):
+                found[name] = value / 100 if name in ("struct", "cov", "edit") else value
+    return found

@@ -1,0 +1,201 @@
+"""A scored cohort as the terminal shows it."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from workers.agentlens.mechanisms import MEANING
+from workers.agentlens.score import Tier
+from workers.cli.score_cohort import Cohort
+
+TIER_STYLE: Final = {
+    Tier.IDEAL: "green",
+    Tier.SOLID: "cyan",
+    Tier.LUCKY: "yellow",
+    Tier.PARTIAL_FAILURE: "magenta",
+    Tier.OFF_TRACK: "dim",
+}
+INTENT_STYLE: Final = {"E": "blue", "I": "yellow", "V": "green", "O": "dim"}
+_SKIPPED_SHOWN = 10
+_MODELS_SHOWN = 40
+
+
+def plain(text: str) -> str:
+    """Text from a log without the characters that move a cursor, ring a bell or turn the reading
+    direction."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or unicodedata.category(c) == "Zs" else "�" for c in text)
+
+
+def print_cohort(cohort: Cohort, console: Console) -> None:
+    """Leaderboard, tiers, mechanisms, deployment risk, what was skipped, and what a score is not."""
+    summary: Mapping[str, Any] = cohort.summary
+    profile = cohort.settings.profile
+    outcomes = summary["outcomes"]
+    counts = ", ".join(
+        f"{outcomes[name]:,} {name}" for name in ("passed", "failed", "unknown") if name in outcomes
+    )
+    console.print(
+        f"[bold]{count(summary['runs'], 'run')}[/] of {count(summary['problems'], 'problem')}: {counts}   "
+        f"[dim]profile {profile}[/]\n"
+    )
+    parts: list[RenderableType] = []
+    if summary["models"]:
+        parts += [leaderboard(summary["models"]), ""]
+    if any(sum(counts.values()) for counts in summary["tiers"].values()):
+        parts += [tiers(summary["tiers"], profile), ""]
+    if summary["mechanisms"]["lucky"]:
+        parts += [mechanisms(summary["mechanisms"]), ""]
+    if any(entry["passed"] for entry in summary["deployment_risk"]):
+        parts += [deployment_risk(summary["deployment_risk"]), ""]
+    if not summary["models"]:
+        parts += [
+            Text("no run's outcome is known: name a --labels file to get tiers and ranks", "yellow"),
+            "",
+        ]
+    console.print(Group(*parts))
+    for line in notes(cohort):
+        console.print(Text(line, "yellow"))
+    if cohort.skipped:
+        console.print(skipped(cohort))
+    console.print(Text(str(summary["caution"]), "italic"))
+
+
+def notes(cohort: Cohort) -> list[str]:
+    """What a reader must know before comparing these scores."""
+    alone = sum(run.row.profile == "unreferenced" for run in cohort.runs)
+    if not alone or cohort.settings.profile == "unreferenced":
+        return []
+    return [
+        f"{alone:,} of {len(cohort.runs):,} runs have fewer than 2 other passing runs of their problem: "
+        "scored without a reference, with low confidence"
+    ]
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def leaderboard(models: list[dict[str, Any]]) -> Table:
+    """One row a model, both ranks and the shift between them."""
+    table = _table(
+        "Leaderboard",
+        "by pass, by quality: the ranks. quality: mean score, 95 % interval. ▲: ranks higher by quality",
+    )
+    table.add_column("model", overflow="ellipsis", no_wrap=True, min_width=8)
+    for name in ("runs", "passed", "by pass", "quality", "by quality", "shift", "lucky"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for entry in models[:_MODELS_SHOWN]:
+        quality = entry["quality"]
+        table.add_row(
+            Text(plain(entry["model"])),
+            f"{entry['runs']:,}",
+            _percent(entry["pass_rate"]),
+            str(entry["rank_by_pass_rate"]),
+            _interval(quality),
+            str(entry["rank_by_quality"]),
+            shift(entry["shift"]),
+            _percent(entry["lucky_rate"]),
+        )
+    if len(models) > _MODELS_SHOWN:
+        table.caption = (
+            f"the {len(models) - _MODELS_SHOWN} models with lower pass rates are in --json and --html"
+        )
+    return table
+
+
+def shift(places: int) -> Text:
+    """How far a model moves when it is ranked by quality."""
+    if places == 0:
+        return Text("–", "dim")
+    return Text(f"{'▲' if places > 0 else '▼'}{abs(places)}", "green" if places > 0 else "red")
+
+
+def tiers(counts: Mapping[str, Mapping[str, int]], profile: str) -> Table:
+    """Tier counts of each profile side by side."""
+    table = _table("Tiers")
+    table.add_column("profile", no_wrap=True)
+    for tier in Tier:
+        table.add_column(Text(tier.value.replace("_", " "), TIER_STYLE[tier]), justify="right")
+    for name, row in counts.items():
+        mark = " ◂" if name == profile else ""
+        table.add_row(f"{name}{mark}", *(f"{row[tier.value]:,}" for tier in Tier))
+    return table
+
+
+def mechanisms(found: Mapping[str, Any]) -> Table:
+    """Why passing runs were Lucky."""
+    table = _table(f"{found['lucky']:,} Lucky passes, by mechanism")
+    table.add_column("", no_wrap=True)
+    table.add_column("runs", justify="right", no_wrap=True)
+    table.add_column("meaning", overflow="fold")
+    named = 0
+    for mechanism, meaning in MEANING.items():
+        number = found["counts"][mechanism.value]
+        named += number
+        if number:
+            table.add_row(mechanism.value, f"{number:,}", meaning)
+    if named < found["lucky"]:
+        table.add_row("–", f"{found['lucky'] - named:,}", "not told apart without a reference")
+    return table
+
+
+def deployment_risk(entries: list[dict[str, Any]]) -> Table:
+    """Which models lean on luck."""
+    table = _table("Deployment risk", "shares of each model's passing runs, riskiest first")
+    table.add_column("model", overflow="ellipsis", no_wrap=True, min_width=8)
+    for name in ("passes", "lucky", "blind retries", "unverified patches"):
+        table.add_column(name, justify="right")
+    for entry in [entry for entry in entries if entry["passed"]][:_MODELS_SHOWN]:
+        table.add_row(
+            Text(plain(entry["model"])),
+            f"{entry['passed']:,}",
+            _percent(entry["lucky"]),
+            _percent(entry["blind_retries"]),
+            _percent(entry["unverified_patches"]),
+        )
+    return table
+
+
+def skipped(cohort: Cohort) -> Text:
+    """The files that could not be read, the first of them with the reason."""
+    number = len(cohort.skipped)
+    text = Text(
+        f"skipped {number:,} file{'' if number == 1 else 's'} that could not be read:\n", "bold yellow"
+    )
+    for item in cohort.skipped[:_SKIPPED_SHOWN]:
+        text.append(f"  {plain(item.error)}\n", "yellow")
+    if number > _SKIPPED_SHOWN:
+        text.append(f"  and {number - _SKIPPED_SHOWN:,} more, all of them in --json\n", "yellow")
+    return text
+
+
+def _table(title: str, caption: str | None = None) -> Table:
+    return Table(
+        title=title,
+        caption=caption,
+        title_justify="left",
+        caption_justify="left",
+        title_style="bold",
+        caption_style="dim",
+        box=None,
+        pad_edge=False,
+    )
+
+
+def _interval(mean: Mapping[str, float]) -> str:
+    """With one problem there is nothing to resample, and the interval is a point."""
+    low, high = mean["low"], mean["high"]
+    return f"{mean['value']:.1f}" + (f" [dim]{low:.0f}–{high:.0f}[/]" if low < high else "")
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.0f} %"

@@ -1,0 +1,322 @@
+"""Scores any number of runs in little memory: what is known of them waits on disk, a problem at a time is scored.
+
+Runs of one problem are scored against each other and may lie anywhere in the files. So a first pass reads
+every file once and spools its runs, labelled and without the texts that scoring has no use for; a second pass
+takes up one problem after the other and spools the assessments. In memory stays a small entry and a row a
+run. Both passes are pure functions of a task, run here or in other processes; the result is the same."""
+
+from __future__ import annotations
+
+import copyreg
+import dataclasses
+import functools
+import io
+import operator
+import pickle
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from workers.agentlens.assess import Assessment, Run, assess_all, pool, prepare
+from workers.agentlens.cohort import Row, row
+from workers.agentlens.forest import DonorPool
+from workers.agentlens.formats import Labels
+from workers.agentlens.intents import label
+from workers.agentlens.report import assessment_document, to_bytes
+from workers.agentlens.score import Tier
+from workers.agentlens.settings import ScoringSettings
+from workers.agentlens.shell import Command
+from workers.agentlens.trajectory import (
+    Intent,
+    Lines,
+    Operation,
+    RunOutcome,
+    State,
+    StateOutcome,
+    Trajectory,
+    make_state,
+    with_label,
+)
+from workers.errors import TrajectoryError
+from workers.trajectories import Skipped, load, load_labels
+
+_RUNS_AT_ONCE = 64
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class InputFile:
+    """A file to read. place: its path, as text because there are many. root: the folder its name is relative
+    to, None for a file that was named itself. prefix: what is put before that name, so that files of several
+    roots stay apart. format_name: the reader to use, None to find it out."""
+
+    place: str
+    root: Path | None
+    prefix: str = ""
+    format_name: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The file's name in the report."""
+        path = Path(self.place)
+        return self.prefix + (path.name if self.root is None else path.relative_to(self.root).as_posix())
+
+    def runs(self, labels: Labels | None = None) -> Iterator[Trajectory]:
+        """Its runs, with paths relative to its own root."""
+        return load(Path(self.place), self.format_name, labels=labels, root=self.root)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Bytes in a spool file."""
+
+    file: Path
+    offset: int
+    length: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What stays in memory of a run between the passes. number, position: which file of the input and which
+    run in it. sequence: digest of what the run did, as in `Trace`."""
+
+    number: int
+    position: int
+    path: str
+    trajectory_id: str
+    problem: str | None
+    model: str
+    outcome: RunOutcome
+    sequence: str
+    is_labelled: bool
+    place: Place
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """What stays in memory of an assessment. document: its bytes in the report's JSON form. kept: the
+    pickled assessment, if its tier was asked for."""
+
+    entry: Entry
+    row: Row
+    score: float
+    tier: Tier | None
+    document: Place
+    kept: Place | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTask:
+    """Files to read in one go; `first` is the number of the first."""
+
+    files: tuple[InputFile, ...]
+    first: int
+    labels: Path | None
+    spool: Path
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ReadResult:
+    files: int
+    entries: tuple[Entry, ...]
+    skipped: tuple[Skipped, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreTask:
+    """The runs of one problem, in order; runs without a problem know no others."""
+
+    entries: tuple[Entry, ...]
+    settings: ScoringSettings
+    keep: frozenset[Tier]
+    spool: Path
+
+
+def read_files(task: ReadTask) -> ReadResult:
+    """Read, label and spool the runs of some files. What cannot be read is returned as skipped."""
+    labels = None if task.labels is None else _labels(task.labels)
+    entries: list[Entry] = []
+    skipped: list[Skipped] = []
+    with task.spool.open("wb") as spool:
+        for number, file in enumerate(task.files, start=task.first):
+            try:
+                for position, (run, is_labelled) in enumerate(_runs(file, labels)):
+                    entries.append(
+                        Entry(
+                            number=number,
+                            position=position,
+                            path=run.trajectory.path,
+                            trajectory_id=run.trajectory.trajectory_id,
+                            problem=_shared(run.trajectory.problem),
+                            model=_shared(run.trajectory.model) or "",
+                            outcome=run.trajectory.outcome,
+                            sequence=run.trace.sequence,
+                            is_labelled=is_labelled,
+                            place=_append(spool, task.spool, _packed(run)),
+                        )
+                    )
+            except TrajectoryError as error:
+                skipped.append(Skipped(path=file.name, error=_placed(str(error), file)))
+    return ReadResult(files=len(task.files), entries=tuple(entries), skipped=tuple(skipped))
+
+
+def _runs(file: InputFile, labels: Labels | None) -> Iterator[tuple[Run, bool]]:
+    for read in file.runs(labels):
+        is_labelled = labels is not None and labels.outcome_of(read) is not None
+        named = dataclasses.replace(read, path=file.prefix + read.path, states=label(read.states))
+        yield prepare(named), is_labelled
+
+
+def _placed(sentence: str, file: InputFile) -> str:
+    """A reader's sentence begins with the name it was given, which lacks the prefix."""
+    is_short = file.prefix and sentence.startswith(file.name.removeprefix(file.prefix))
+    return file.prefix + sentence if is_short else sentence
+
+
+@functools.lru_cache(maxsize=1)
+def _labels(path: Path) -> Labels:
+    return load_labels(path)
+
+
+def score_runs(task: ScoreTask) -> list[Scored]:
+    """Score the runs of one problem against each other and spool their documents."""
+    donors = problem_pool(task.entries, task.settings)
+    scored: list[Scored] = []
+    with task.spool.open("wb") as spool:
+        for start in range(0, len(task.entries), _RUNS_AT_ONCE):
+            entries = task.entries[start : start + _RUNS_AT_ONCE]
+            runs = [spooled_run(entry) for entry in entries]
+            for entry, assessment in zip(entries, assess_all(runs, donors), strict=True):
+                keep = assessment.tier in task.keep
+                scored.append(
+                    Scored(
+                        entry=entry,
+                        row=_small(row(assessment)),
+                        score=assessment.score,
+                        tier=assessment.tier,
+                        document=_append(spool, task.spool, to_bytes(assessment_document(assessment))),
+                        kept=_append(spool, task.spool, pickle.dumps(assessment)) if keep else None,
+                    )
+                )
+    return scored
+
+
+def _small(kept: Row) -> Row:
+    """A row that shares its texts with the others: there are as many as runs."""
+    return dataclasses.replace(
+        kept, problem=sys.intern(kept.problem), model=sys.intern(kept.model), wasted=dict(kept.wasted)
+    )
+
+
+def _shared(name: str | None) -> str | None:
+    return None if name is None else sys.intern(name)
+
+
+def problem_pool(entries: Iterable[Entry], settings: ScoringSettings) -> DonorPool:
+    """The donors of one problem. Of the runs that did the same, only the one that counts is taken up; the
+    candidates stream by later. Runs without a problem are nobody's donors."""
+    unique: dict[str, Entry] = {}
+    for entry in sorted(entries, key=lambda e: (e.sequence, e.model, e.trajectory_id)):
+        if entry.outcome == "passed" and entry.problem is not None:
+            unique.setdefault(entry.sequence, entry)
+    return pool(map(spooled_run, unique.values()), settings)
+
+
+def spooled_run(entry: Entry) -> Run:
+    """A run as it was spooled: labelled, without observations, thoughts and the text of edits."""
+    run = pickle.loads(fetch(entry.place))  # noqa: S301 - written by this command a moment ago
+    assert isinstance(run, Run)  # noqa: S101
+    return run
+
+
+def kept_assessment(place: Place) -> Assessment:
+    """An assessment that was kept."""
+    kept = pickle.loads(fetch(place))  # noqa: S301 - written by this command a moment ago
+    assert isinstance(kept, Assessment)  # noqa: S101
+    return kept
+
+
+def fetch(place: Place) -> bytes:
+    """The bytes at a place."""
+    with place.file.open("rb") as spool:
+        spool.seek(place.offset)
+        return spool.read(place.length)
+
+
+def _append(spool: BinaryIO, file: Path, data: bytes) -> Place:
+    place = Place(file=file, offset=spool.tell(), length=len(data))
+    spool.write(data)
+    return place
+
+
+_KEPT = operator.attrgetter(
+    "index",
+    "tool",
+    "operation",
+    "path",
+    "lines",
+    "scope",
+    "content_digest",
+    "command",
+    "outcome",
+    "exit_code",
+    "observation_digest",
+    "tokens_in",
+    "tokens_out",
+    "timestamp",
+    "intent",
+    "rule",
+)
+
+
+def _reduce(state: State) -> tuple[Callable[..., State], tuple[Any, ...]]:
+    return _restore, _KEPT(state)
+
+
+def _restore(
+    index: int,
+    tool: str,
+    operation: Operation,
+    path: str | None,
+    lines: Lines | None,
+    scope: str | None,
+    content_digest: str,
+    command: Command | None,
+    outcome: StateOutcome,
+    exit_code: int | None,
+    observation_digest: str,
+    tokens_in: int | None,
+    tokens_out: int | None,
+    timestamp: float | None,
+    intent: Intent,
+    rule: int,
+) -> State:
+    state = make_state(
+        index,
+        tool,
+        operation,
+        path,
+        lines,
+        scope,
+        content_digest,
+        command,
+        (),
+        outcome,
+        exit_code,
+        "",
+        observation_digest,
+        "",
+        tokens_in,
+        tokens_out,
+        timestamp,
+    )
+    return with_label(state, intent, rule)
+
+
+def _packed(run: Run) -> bytes:
+    """A run without the long texts of its states, which nothing reads once it is labelled."""
+    packed = io.BytesIO()
+    pickler = pickle.Pickler(packed, pickle.HIGHEST_PROTOCOL)
+    pickler.dispatch_table = copyreg.dispatch_table | {State: _reduce}
+    pickler.dump(run)
+    return packed.getvalue()
