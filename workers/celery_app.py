@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from celery import Celery
-from kombu.transport import TRANSPORT_ALIASES
 
 from workers.errors import SettingsError
 from workers.queues import PRIORITY_STEPS, Queue, TaskName, message_priority, queue_of
 from workers.settings import Settings
-
-#: Our name for `workers/redis_transport.py`; a URL may only name a transport by an alias.
-TRANSPORT = "consensus"
-TRANSPORT_ALIASES[TRANSPORT] = "workers.redis_transport:Transport"
 
 app = Celery("consensus")
 
@@ -23,7 +18,7 @@ def configure(settings: Settings) -> Celery:
             "CONSENSUS_REDIS_URL is not set; `consensus up` starts an embedded broker, or point it at yours"
         )
     app.conf.update(
-        broker_url=f"{TRANSPORT}+{settings.redis_url}",
+        broker_url=settings.redis_url,
         # Only the chord's join uses it: no result is kept or waited for.
         result_backend=f"workers.chord_join:JoinBackend+{settings.redis_url}",
         task_ignore_result=True,
