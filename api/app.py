@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from fastapi_offline import FastAPIOffline
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import errors
@@ -51,7 +52,8 @@ def create_app(services: Services) -> FastAPI:
         await services.hub.stop()
         services.database.close()
 
-    app = FastAPI(
+    # Its pages at /docs bring their own scripts: nothing here needs the network.
+    app = FastAPIOffline(
         title="Consensus",
         summary="A distributed job queue for work that several language models do together.",
         lifespan=lifespan,

@@ -31,7 +31,9 @@ def default_home() -> Path:
 class Settings(BaseSettings):
     """Settings of one process, from `CONSENSUS_*` variables."""
 
-    model_config = SettingsConfigDict(env_prefix="CONSENSUS_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="CONSENSUS_", env_ignore_empty=True, extra="ignore", frozen=True
+    )
 
     database_url: str | None = Field(default=None, description="PostgreSQL; unset: the embedded one")
     redis_url: str | None = Field(default=None, description="Redis or Valkey; unset: the embedded one")

@@ -22,7 +22,7 @@ import structlog
 from workers.core.identity import make_id
 from workers.core.reply import Completion, CompletionRequest
 from workers.core.team import Seat
-from workers.errors import UnavailableError
+from workers.errors import SettingsError, UnavailableError
 from workers.governor.base import Limits
 from workers.governor.governor import Governor
 from workers.governor.local import LocalStore
@@ -41,6 +41,9 @@ from workers.stages.context import Context, RunCancelledError
 from workers.teams import prompt_environment
 
 log = structlog.get_logger(__name__)
+
+#: The longest that one refusal keeps every worker away from a provider.
+LONGEST_BLOCK_SECONDS = 300.0
 
 _T = TypeVar("_T")
 
@@ -85,7 +88,7 @@ class Gateway:
         self._slot_wait_seconds = slot_wait_seconds
         self._in_flight: dict[str, set[Future[Completion]]] = {}
         self._lock = threading.Lock()
-        self._defaults: dict[str, tuple[str, ...]] | None = None
+        self._defaults: dict[str, tuple[str, ...]] = {}
         self._http, self._store, self._governor = loop.run(self._open(redis_url, owner, processes))
         self._providers = {
             name: WireProvider(config, self._http, on_rate_limited=partial(self._slow_down, name))
@@ -105,28 +108,35 @@ class Gateway:
         return Limits(requests_per_minute=config.requests_per_minute, concurrency=config.concurrency)
 
     async def _slow_down(self, provider: str, seconds: float) -> None:
-        await self._governor.block(provider, seconds)
+        # A provider that names a day may mean one key or one model; nobody is stopped longer than this by one word.
+        await self._governor.block(provider, min(seconds, LONGEST_BLOCK_SECONDS))
 
     def chain(self, seat: Seat, index: int) -> Sequence[Link]:
         """See `Models.chain`. Providers are asked for their models only if the seat names none that is on."""
         named = [parse_link(entry).provider for entry in seat.models]
-        needs_defaults = not any(provider in self._configs for provider in named)
-        return resolve_chain(seat.models, self._configs, self._known() if needs_defaults else {}, index)
-
-    def _known(self) -> dict[str, tuple[str, ...]]:
-        with self._lock:
-            if self._defaults is None:
-                self._defaults = {
-                    name: () if config.model else self._listed(name) for name, config in self._configs.items()
-                }
-            return self._defaults
-
-    def _listed(self, name: str) -> tuple[str, ...]:
+        if any(provider in self._configs for provider in named):
+            return resolve_chain(seat.models, self._configs, {}, index)
+        faults: list[str] = []
         try:
-            return default_models(name, self._loop.run(self._providers[name].list_models()))
-        except ProviderError as error:
-            log.warning("provider.no_models", provider=name, error=str(error))
-            return ()
+            return resolve_chain(seat.models, self._configs, self._known(faults), index)
+        except SettingsError as error:
+            raise SettingsError("; ".join([str(error), *faults])) from None
+
+    def _known(self, faults: list[str]) -> dict[str, tuple[str, ...]]:
+        """Models of the providers that name none; what kept one from listing them goes into `faults`.
+
+        Only answers are kept: a provider that is away now may be back for the next seat.
+        """
+        for name, config in self._configs.items():
+            if config.model or name in self._defaults:
+                continue
+            try:
+                listed = default_models(name, self._loop.run(self._providers[name].list_models()))
+            except ProviderError as error:
+                faults.append(f"{name}: {error}")
+            else:
+                self._defaults[name] = listed
+        return dict(self._defaults)
 
     def complete(
         self,

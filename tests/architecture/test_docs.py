@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from workers.core.run import TRANSITIONS, Finish, Open, RunState, Seated, SeatState, Stage, next_step
+from workers.providers.registry import PROVIDERS
 from workers.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -77,3 +78,13 @@ def test_the_readme_names_the_commands_that_exist() -> None:
 
     assert named == {"run", "up", "test"}
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in named)
+
+
+def test_the_settings_page_lists_every_provider_with_its_variables() -> None:
+    page = (ROOT / "docs/settings.md").read_text(encoding="utf-8").split("## Model providers")[1]
+
+    rows = [re.findall(r"`?(\w+)`?", line) for line in page.splitlines() if line.startswith("|")]
+    listed = {row[0]: set(row[1:]) for row in rows if row}
+
+    for name, spec in PROVIDERS.items():
+        assert {*spec.key_variables, spec.url_variable, spec.model_variable} <= listed[name]

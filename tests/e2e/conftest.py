@@ -67,7 +67,7 @@ class Installation:
         found = []
         for process in psutil.process_iter():
             try:
-                arguments = " ".join(process.cmdline())
+                arguments = " ".join([*process.cmdline(), process.cwd()])
                 environment = process.environ() if "workers.cli.main" in arguments else {}
             except psutil.Error:
                 continue

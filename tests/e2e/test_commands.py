@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx
@@ -240,3 +242,48 @@ def test_an_up_that_was_killed_leaves_nothing_behind_and_the_next_one_goes_on(
     second.send_signal(signal.SIGTERM)
     assert second.wait(timeout=30) == 0
     assert installation.processes() == []
+
+
+def test_an_up_starts_its_servers_again_when_they_are_killed(installation: Installation) -> None:
+    port = free_port()
+    up = installation.start("up", "--port", str(port))
+    until(lambda: "is serving at" in installation.output(), "`up` does not serve")
+    servers = [
+        process for process in installation.processes() if process.name() in {"valkey-server", "postgres"}
+    ]
+    postmaster = next(process for process in servers if "-D" in process.cmdline())
+    broker = next(process for process in servers if process.name() == "valkey-server")
+
+    broker.kill()
+    until(lambda: "the embedded broker died; starting it again" in installation.output(), "not noticed")
+    postmaster.kill()
+    until(lambda: "the embedded database died; starting it again" in installation.output(), "not noticed")
+    until(lambda: _is_ready(port), "the API is not ready again")
+
+    done = installation.consensus("run", "-", "--json", stdin=SPECS["roman"]["spec"].encode())
+    assert json.loads(done.stdout)["outcome"] == "accepted"
+    up.send_signal(signal.SIGINT)
+    assert up.wait(timeout=30) == 0
+    assert installation.processes() == []
+
+
+def test_a_closed_pipe_is_no_verdict(serving: tuple[Installation, str]) -> None:
+    installation, _ = serving
+    command = f"{sys.executable} -m workers.cli.main run - | true; exit ${{PIPESTATUS[0]}}"
+
+    done = subprocess.run(
+        ["/bin/bash", "-c", command],
+        input=b"Anything.",
+        env=installation.environment,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 141
+
+
+def _is_ready(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=5).is_success
+    except httpx.HTTPError:
+        return False

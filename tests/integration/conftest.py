@@ -58,7 +58,8 @@ def worker_settings(database_url: str, servers: tuple[str, str]) -> Settings:
 def worker(worker_settings: Settings, served_models: ModelServer) -> Iterator[None]:
     """A worker with 16 threads, as `consensus worker` would start it."""
     patch = pytest.MonkeyPatch()
-    patch.setenv("LOCAL_BASE_URL", served_models.url)
+    for name in ("LOCAL_BASE_URL", "OLLAMA_BASE_URL"):
+        patch.setenv(name, served_models.url)
     patch.setattr("workers.stages.ask.FIRST_PAUSE_SECONDS", 0.001)
     patch.setattr("workers.stages.ask.LONGEST_PAUSE_SECONDS", 0.001)
     patch.setattr("workers.wiring.settings", lambda: worker_settings)
@@ -66,7 +67,8 @@ def worker(worker_settings: Settings, served_models: ModelServer) -> Iterator[No
     configure(worker_settings)
     close_runtime()
     runtime()
-    patch.delenv("LOCAL_BASE_URL")
+    for name in ("LOCAL_BASE_URL", "OLLAMA_BASE_URL"):
+        patch.delenv(name)
     with start_worker(
         app, pool="threads", concurrency=16, perform_ping_check=False, queues=["llm", "control"]
     ):

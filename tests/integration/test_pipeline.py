@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select, update
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from tests.factories import make_team, team_data
-from tests.integration.conftest import Bench
+from tests.integration.conftest import Bench, pause
 from tests.integration.model_server import (
     CANDIDATE,
     GOOD,
@@ -314,3 +315,55 @@ def test_a_usage_scope_counts_the_calls_of_its_thread_without_being_passed_aroun
 
     # One call of 10 tokens in and 5 out; the calls of the worker's own threads are not of this scope.
     assert (scope.calls, scope.total.input_tokens, scope.total.output_tokens) == (1, 10, 5)
+
+
+def limited(seconds: float) -> Behaviour:
+    def refuse(_: str, __: dict[str, Any], ___: int) -> Response:
+        return JSONResponse(
+            {"error": {"message": "later"}}, status_code=429, headers={"Retry-After": str(seconds)}
+        )
+
+    return refuse
+
+
+def test_a_provider_that_says_come_back_in_a_day_does_not_hold_a_run(
+    bench: Bench, models: ModelServer
+) -> None:
+    models.behave["alder-1"] = limited(9_999_999)
+
+    verdict = bench.verdict(bench.submit())
+
+    assert [(reason["code"], reason["cause"]) for reason in verdict["reasons"]] == [("coder_missing", "rate")]
+    assert models.requests["alder-1"] == 1
+
+
+def test_a_long_wait_sends_the_seat_to_its_next_model(bench: Bench, models: ModelServer) -> None:
+    models.behave["alder-8"] = limited(60)
+
+    verdict = bench.verdict(bench.submit(make_team(coder={"models": ["ollama/alder-8", "local/alder-1"]})))
+
+    assert verdict["outcome"] == "accepted"
+    assert (models.requests["alder-8"], models.requests["alder-1"]) == (1, 1)
+
+
+def test_a_wait_for_the_only_model_gives_the_thread_back_and_says_why(
+    bench: Bench, models: ModelServer
+) -> None:
+    models.behave["alder-1"] = limited(60)
+    run_id = bench.submit()
+    deadline = time.monotonic() + 10
+    while True:
+        with bench.database.begin() as connection:
+            entries = ledger.read(connection, run_id)
+        if entries[-1].kind == "seat.deferred":
+            break
+        assert time.monotonic() < deadline, [entry.kind for entry in entries]
+        pause()
+
+    with bench.database.begin() as connection:
+        row = connection.execute(select(stages).where(stages.c.run_id == run_id)).one()
+        waits = (row.not_before - connection.scalar(select(func.now()))).total_seconds()
+
+    assert (row.state, row.attempts, row.owner) == ("pending", 1, None)
+    assert 55 < waits <= 60
+    assert entries[-1].payload["wait_seconds"] == 60.0

@@ -43,10 +43,10 @@ def refusal(folder: Path, body: str | bytes) -> str:
     """The sentence, with the file's name for its path."""
     path = folder / "team.yaml"
     path.write_bytes(body.encode() if isinstance(body, str) else body)
-    started = time.process_time()
+    started = time.thread_time()
     with pytest.raises(ManifestError) as caught:
         read_team(path)
-    assert time.process_time() - started < 1
+    assert time.thread_time() - started < 1
     sentence = str(caught.value)
     assert "\n" not in sentence
     assert len(sentence) < 600

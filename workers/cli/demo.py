@@ -12,7 +12,7 @@ from rich.console import Console
 from workers.cli.client import Client
 from workers.cli.follow import follow_many
 from workers.cli.reach import connected
-from workers.cli.view import RunView, overview
+from workers.cli.view import RunView, clean, overview
 from workers.core.submission import check_spec
 from workers.errors import InputError
 
@@ -72,4 +72,4 @@ def read_specs(path: Path, team: str) -> list[dict[str, Any]]:
 
 def _submit(client: Client, body: dict[str, Any], number: int) -> RunView:
     created = client.create_run(body)
-    return RunView(title=str(body.get("id") or f"line {number}"), run_id=created["id"])
+    return RunView(title=clean(str(body.get("id") or f"line {number}")), run_id=created["id"])

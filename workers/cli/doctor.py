@@ -108,11 +108,17 @@ def _embedded(name: str, module: str, variable: str) -> Diagnosis:
     return Diagnosis("ok", f"{name}: embedded, started by `consensus up`")
 
 
-def _providers(_: Settings) -> Diagnosis:
+def _providers(settings: Settings) -> Diagnosis:
     try:
         on = enabled(environment())
     except SettingsError as error:
         return Diagnosis("missing", str(error))
+    if not on and settings.database_url and settings.redis_url and not settings.simulator_url:
+        return Diagnosis(
+            "note",
+            "models: no key is set; `consensus up` simulates answers, processes by hand need `consensus simulate-llm` "
+            f"and CONSENSUS_SIMULATOR_URL, or a key: {how_to_enable()}",
+        )
     if not on:
         return Diagnosis(
             "note", f"models: no key is set, so answers are simulated; for real ones set {how_to_enable()}"

@@ -12,12 +12,13 @@ import os
 import signal
 import subprocess
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import psutil
 
+from workers.cli.port import free_port
 from workers.errors import UnavailableError
 
 DATABASE = "consensus"
@@ -31,6 +32,8 @@ class EmbeddedServers:
         self._lock: IO[str] | None = None
         self._postgres: Any = None
         self._valkey: Any = None
+        self._broker: psutil.Process | None = None
+        self._broker_port = 0
 
     def start(self) -> tuple[str, str]:
         """(database URL, broker URL). Raises: UnavailableError if another process owns the directory, or a
@@ -49,8 +52,24 @@ class EmbeddedServers:
                 "see the logs there, or set CONSENSUS_DATABASE_URL and CONSENSUS_REDIS_URL to servers of your own"
             ) from error
 
+    def tend(self, say: Callable[[str], None]) -> None:
+        """Start a server again that died, at the same address. Raises: UnavailableError if it does not come back."""
+        try:
+            with _interrupts_held_back():
+                if self._broker is not None and not _is_alive(self._broker):
+                    say("the embedded broker died; starting it again")
+                    self._start_valkey()
+                if self._postgres is not None and not _is_alive(self._postgres.get_postmaster_info().process):
+                    say("the embedded database died; starting it again")
+                    self._postgres.ensure_postgres_running()
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+            raise UnavailableError(
+                f"an embedded server died and does not come back: {error}; see {self._home}"
+            ) from error
+
     def stop(self) -> None:
         """Stop both; safe to repeat."""
+        self._broker = None
         if self._valkey is not None:
             self._valkey.stop()
             self._valkey = None
@@ -117,13 +136,30 @@ class EmbeddedServers:
 
         folder = self._home / "valkey"
         _end_leftover(folder)
+        # A port of its own by chance: counting up from a fixed one, a worker that lost its broker would sooner or
+        # later find another installation's at the same address.
+        self._broker_port = self._broker_port or free_port()
         self._valkey = ValkeyServer(
+            port=self._broker_port,
             data_dir=folder,
             persist=True,
             config={"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction"},
         )
         self._valkey.start()
+        self._broker = next(child for child in psutil.Process().children() if _stands_in(child, folder))
         return f"{self._valkey.connection_url}/0"
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    return bool(process.is_running()) and process.status() != psutil.STATUS_ZOMBIE
+
+
+def _stands_in(process: psutil.Process, folder: Path) -> bool:
+    """Whether it is a Valkey server at work in this folder."""
+    try:
+        return process.name() == "valkey-server" and process.cwd() == str(folder.resolve())
+    except psutil.Error:
+        return False
 
 
 def _psycopg(uri: str) -> str:
@@ -132,9 +168,9 @@ def _psycopg(uri: str) -> str:
 
 def _end_leftover(folder: Path) -> None:
     """End a broker that a killed owner left on this directory: two on one log would spoil it."""
-    configuration = str(folder.resolve() / "valkey.conf")
-    for process in psutil.process_iter(["cmdline"]):
-        if configuration in (process.info["cmdline"] or ()):
+    # It rewrites its own command line; the folder it stands in tells whose it is.
+    for process in psutil.process_iter():
+        if _stands_in(process, folder) and _is_alive(process):
             process.terminate()
             try:
                 process.wait(timeout=5)

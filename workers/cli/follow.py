@@ -51,9 +51,10 @@ def _follow(
 ) -> None:
     inbox = Inbox(client, views)
     if not console.is_terminal:
+        several = len(views) > 1
         inbox.pump(
             lambda title, line: console.print(
-                f"{title}: {line}", markup=False, highlight=False, soft_wrap=True
+                f"{title}: {line}" if several else line, markup=False, highlight=False, soft_wrap=True
             )
         )
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from workers.core.team import family_of
+from workers.core.team import SeatAt, family_of
 from workers.errors import ManifestError
+from workers.providers.chain import check_chain
 from workers.providers.registry import PROVIDERS, SIMULATOR, enabled
 from workers.settings import environment, load
 from workers.teams import load_team, load_teams, read_team, team_files
@@ -32,6 +34,11 @@ def register(app: typer.Typer) -> None:
     app.command()(doctor)
 
 
+def table_console() -> Console:
+    """The terminal, or for a pipe one so wide that no word is broken."""
+    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=250)
+
+
 def list_teams() -> int:
     """List the teams and who sits in them."""
     table = Table(box=None, pad_edge=False)
@@ -48,7 +55,7 @@ def list_teams() -> int:
             f"{quorum.heads} heads, {quorum.families} families",
             str(entry.path),
         )
-    Console(highlight=False).print(table)
+    table_console().print(table)
     return 0
 
 
@@ -70,6 +77,8 @@ def validate_teams(
     for path in paths or team_files(load().teams):
         try:
             entry = read_team(path)
+            for place in entry.team.seats():
+                _check_providers(path, place)
         except ManifestError as error:
             faults += 1
             console.print(f"[bold red]bad[/]  {escape(str(error))}")
@@ -78,6 +87,14 @@ def validate_teams(
                 f"[green]good[/] {escape(str(path))}: {entry.team.name}, {len(entry.team.reviewers)} reviewers"
             )
     return 3 if faults else 0
+
+
+def _check_providers(path: Path, place: SeatAt) -> None:
+    """Raises: ManifestError for a link whose provider nobody knows."""
+    try:
+        check_chain(place.seat.models)
+    except ManifestError as error:
+        raise ManifestError(f"{path}: seat {place.name}: {error}") from None
 
 
 def list_providers() -> int:
@@ -99,7 +116,7 @@ def list_providers() -> int:
             ", ".join(limits) or "none",
             "no real provider being on" if name == SIMULATOR else variable,
         )
-    Console(highlight=False).print(table)
+    table_console().print(table)
     return 0
 
 

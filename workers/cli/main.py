@@ -8,11 +8,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from workers import settings
 from workers.cli import demo, inspect, run, score, serve, trajectories
 from workers.errors import ConsensusError
 
 #: Usage or refused input (DESIGN §7).
 EXIT_REFUSED = 3
+#: What a shell reports of a process that wrote to a closed pipe (128 + SIGPIPE).
+EXIT_PIPE_CLOSED = 141
 
 app = typer.Typer(
     name="consensus",
@@ -47,10 +50,16 @@ def execute(arguments: list[str] | None = None) -> int:
         return _refuse(sentence())
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`); say nothing more.
-        sys.stderr.close()
-        return 0
+    except (BrokenPipeError, SystemExit):
+        # The reader of our output went away (`| head`): rich leaves by SystemExit then. Say nothing more.
+        return EXIT_PIPE_CLOSED
+    except Exception as error:
+        if settings.load().log_level.upper() == "DEBUG":
+            raise
+        return _refuse(
+            f"unexpected {type(error).__name__}: {str(error)[:300]}; "
+            "CONSENSUS_LOG_LEVEL=DEBUG shows where, please report it"
+        )
     return code if isinstance(code, int) else 0
 
 

@@ -13,7 +13,10 @@ from rich.console import Console
 
 from workers.cli.client import Client
 from workers.errors import ConsensusError, UnavailableError
-from workers.settings import Settings, load
+from workers.settings import Settings, environment, load
+
+#: Where `consensus api` and `consensus up` serve unless told otherwise.
+DEFAULT_URL = "http://127.0.0.1:8000"
 
 
 @contextmanager
@@ -24,8 +27,9 @@ def connected(*, may_start: bool) -> Iterator[Client]:
     Raises: UnavailableError.
     """
     settings = load()
-    url = settings.url or running_url(settings.home)
+    url = settings.url or running_url(settings.home) or _own_api(settings)
     if url is not None:
+        _warn_of_other_models(settings.home, url)
         with Client(url) as client:
             yield client
         return
@@ -35,6 +39,27 @@ def connected(*, may_start: bool) -> Iterator[Client]:
         )
     with _temporary_stack(settings) as started, Client(started) as client:
         yield client
+
+
+def _own_api(settings: Settings) -> str | None:
+    """Whoever runs servers of their own most likely has the API at its usual place."""
+    if not (settings.database_url and settings.redis_url):
+        return None
+    return DEFAULT_URL if _is_ready(DEFAULT_URL) else None
+
+
+def _warn_of_other_models(home: Path, url: str) -> None:
+    """A key in this shell does nothing for a server that was started without it."""
+    state = _serving(home)
+    if state.get("url") != url or not state.get("simulated"):
+        return
+    from workers.providers.registry import enabled
+
+    if any(name != "simulator" for name in enabled(environment())):
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            f"[yellow]note:[/] the server at {url} was started without a model key, so its answers are simulated; "
+            "stop it and start it again in a shell that has the key"
+        )
 
 
 @contextmanager
@@ -53,14 +78,23 @@ def _temporary_stack(settings: Settings) -> Iterator[str]:
 
 def running_url(home: Path) -> str | None:
     """The address of an `up` that serves from this data directory, if it answers."""
+    url = str(_serving(home).get("url") or "")
+    return url if url and _is_ready(url) else None
+
+
+def _serving(home: Path) -> Mapping[str, object]:
+    """What an `up` wrote about itself; empty when there is none."""
     try:
-        state: Mapping[str, object] = json.loads((home / "serving.json").read_text(encoding="utf-8"))
-        url = str(state["url"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        state = json.loads((home / "serving.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def _is_ready(url: str) -> bool:
     try:
         with Client(url) as client:
             client.readiness()
     except ConsensusError:
-        return None
-    return url
+        return False
+    return True

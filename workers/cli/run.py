@@ -10,13 +10,14 @@ from typing import Annotated, Any
 import orjson
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.syntax import Syntax
 from rich.table import Table
 
 from workers.cli.client import Client
 from workers.cli.follow import follow_one
 from workers.cli.reach import connected
-from workers.cli.view import RunView, outcome_text, verdict_panel
+from workers.cli.view import RunView, clean, outcome_text, verdict_panel
 from workers.core.artefact import MAX_FILES, files_problem
 from workers.core.submission import MAX_SPEC_BYTES, decode_spec
 from workers.errors import InputError
@@ -68,7 +69,7 @@ def run(
     console = Console(stderr=as_json, highlight=False)
     with connected(may_start=True) as client:
         created = client.create_run(body)
-        view = RunView(title=_title(body["spec"]), run_id=created["id"])
+        view = RunView(title=clean(_title(body["spec"])), run_id=created["id"])
         try:
             follow_one(client, view, console)
         except KeyboardInterrupt:
@@ -108,7 +109,7 @@ def status(
         for column in ("stage", "seat", "state", "note"):
             table.add_column(column)
         for seat in view.seats.values():
-            table.add_row(seat.stage, seat.name, seat.state, seat.note)
+            table.add_row(seat.stage, seat.name, seat.state, escape(seat.note))
         console.print(table)
     return 0
 
@@ -121,8 +122,10 @@ def cancel(
         detail = client.cancel(run_id)
     if as_json:
         print_json(detail)
+    elif detail["state"] == "cancelled":
+        Console(highlight=False).print(outcome_text("cancelled"), detail["id"])
     else:
-        Console(highlight=False).print(outcome_text(detail["outcome"] or detail["state"]), detail["id"])
+        Console(highlight=False).print(detail["id"], "had already ended:", outcome_text(detail["outcome"]))
     return 0
 
 
@@ -186,9 +189,9 @@ def _event(item: dict[str, Any]) -> Any:
 
 
 def _print_verdict(view: RunView, detail: dict[str, Any], console: Console) -> None:
-    verdict = detail["verdict"] or {"files": {}}
+    verdict = clean(detail["verdict"]) or {"files": {}}
     for path, text in verdict["files"].items():
-        console.rule(path, style="dim", align="left")
+        console.rule(escape(path), style="dim", align="left")
         console.print(
             Syntax(
                 text,

@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import secrets
 import subprocess
 import sys
 import time
@@ -75,7 +74,10 @@ class Stack:
             migrate(database)
         finally:
             database.close()
-        self.logs.mkdir(parents=True, exist_ok=True)
+        try:
+            self.logs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UnavailableError(f"the log folder {self.logs} cannot be made: {error.strerror}") from None
         self._environment = child_environment({**changes, "CONSENSUS_STOP_WITH_STDIN": "1"})
         self._start_simulator()
         self._spawn("api", "api", "--port", str(self._port))
@@ -113,7 +115,8 @@ class Stack:
 
     def _popen(self, arguments: tuple[str, ...], log: IO[bytes]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-m", "workers.cli.main", *arguments],
+            # -P: what lies in the folder one stands in is never imported.
+            [sys.executable, "-P", "-m", "workers.cli.main", *arguments],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
@@ -133,6 +136,8 @@ class Stack:
 
     def tend(self) -> None:
         """Start again what died. Raises: UnavailableError when a process dies again and again."""
+        if self._servers is not None:
+            self._servers.tend(self._say)
         for child in self._children:
             code = child.process.poll()
             if code is None:
@@ -147,7 +152,7 @@ class Stack:
             child.process = self._popen(child.arguments, child.log)
 
     def _write_state(self) -> None:
-        state = {"url": self.url, "pid": os.getpid(), "token": secrets.token_hex(8)}
+        state = {"url": self.url, "pid": os.getpid(), "simulated": self.uses_simulator}
         (self._settings.home / "serving.json").write_text(json.dumps(state), encoding="utf-8")
 
     def stop(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,21 @@ OUTCOME_STYLE = {
 SEVERITY_STYLE = {"low": "dim", "medium": "yellow", "high": "red", "critical": "bold red"}
 _RANK = {"low": 1, "medium": 2, "high": 3, "critical": 4}
 STATE_STYLE = {"upheld": "red", "fixed": "green", "dismissed": "dim", "advisory": "yellow"}
+
+
+#: Characters that move a cursor, change colours or turn text around: a model's words must not steer a terminal.
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def clean(value: Any) -> Any:
+    """The value with every text in it safe to print; what would steer a terminal becomes U+FFFD."""
+    if isinstance(value, str):
+        return _STEERING.sub("\N{REPLACEMENT CHARACTER}", value)
+    if isinstance(value, Mapping):
+        return {clean(key): clean(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [clean(item) for item in value]
+    return value
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -58,7 +74,7 @@ class RunView:
 
     def apply(self, event: RunEvent) -> str | None:
         """Take an event in; the line to print where nothing can be redrawn, None if it is not worth one."""
-        payload = event.payload
+        payload = clean(event.payload)
         if payload.get("simulated"):
             self.is_simulated = True
         handler = getattr(self, "_on_" + event.kind.replace(".", "_"), None)
@@ -74,6 +90,11 @@ class RunView:
     def _on_stage_opened(self, payload: Mapping[str, Any]) -> None:
         for name in payload["seats"]:
             self.seats[payload["stage"], name] = SeatView(stage=payload["stage"], name=name, state="thinking")
+
+    def _on_seat_deferred(self, payload: Mapping[str, Any]) -> str:
+        seat = self.seats[payload["stage"], payload["seat"]]
+        seat.note = f"waiting {payload['wait_seconds']:g} s for its provider"
+        return f"{seat.stage} {seat.name}: {seat.note} ({payload['detail']})"
 
     def _done(self, stage: str, payload: Mapping[str, Any], note: str) -> SeatView:
         seat = self.seats.setdefault((stage, payload["seat"]), SeatView(stage=stage, name=payload["seat"]))
@@ -210,7 +231,7 @@ def verdict_panel(view: RunView) -> RenderableType:
     for reason in verdict["reasons"]:
         parts.append(Text(f"{reason['code']}: {reason['detail']}", style="yellow"))
     if verdict["claims"]:
-        parts.append(_claims_table(verdict["claims"]))
+        parts.append(_claims_table(verdict["claims"], valid=verdict["coverage"]["valid_reviews"]))
     coverage = verdict["coverage"]
     missing = ", ".join(f"{item['reviewer']} ({item['cause']})" for item in coverage["abstained"])
     receipt = f"{coverage['valid_reviews']} of {coverage['panel_size']} reviews"
@@ -229,11 +250,12 @@ def verdict_panel(view: RunView) -> RenderableType:
     )
 
 
-def _claims_table(judged: list[Mapping[str, Any]]) -> Table:
+def _claims_table(judged: list[Mapping[str, Any]], *, valid: int) -> Table:
     table = Table(box=None, pad_edge=False, expand=True)
     table.add_column("", no_wrap=True)
     table.add_column("severity", no_wrap=True)
     table.add_column("agreement", no_wrap=True)
+    table.add_column("by weight", no_wrap=True)
     table.add_column("claim", ratio=3)
     table.add_column("why", ratio=2, style="dim")
     for item in judged:
@@ -242,7 +264,8 @@ def _claims_table(judged: list[Mapping[str, Any]]) -> Table:
         table.add_row(
             f"[{STATE_STYLE[item['state']]}]{item['state']}[/]",
             f"[{SEVERITY_STYLE[claim['severity']]}]{claim['severity']}[/]",
-            f"{claim['agreement']:g}/{claim['weighted_agreement']:g}",
+            f"{claim['agreement']:g} ({len(claim['flagged_by'])} of {valid})",
+            f"{claim['weighted_agreement']:g}",
             escape(f"{claim['text']} ({span['path']}:{span['start']})"),
             escape(item["why"]),
         )

@@ -63,9 +63,18 @@ class WireProvider:
                 if isinstance(error, ProviderError):
                     error.usage = spent
             raise
-        completion = dataclasses.replace(completion, usage=sum(wasted, completion.usage))
+        completion = dataclasses.replace(
+            completion,
+            text=self._without_key(completion.text),
+            reasoning=self._without_key(completion.reasoning),
+            usage=sum(wasted, completion.usage),
+        )
         record(self.name, request.model, completion.usage)
         return completion
+
+    def _without_key(self, text: str) -> str:
+        """A gateway, or a model that was shown its own request, may quote the key; replies are stored for ever."""
+        return text.replace(self._config.api_key, "[key]") if self._config.api_key else text
 
     async def list_models(self) -> tuple[str, ...]:
         """`GET /models`, in the provider's order. Raises ProviderError."""

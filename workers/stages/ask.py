@@ -20,7 +20,7 @@ from workers.core.team import SeatAt
 from workers.errors import ConsensusError, SettingsError, SlotTimeoutError
 from workers.provenance.repository import calls, stages
 from workers.provenance.repository.stages import Progress, SeatKey
-from workers.providers.base import EmptyReplyError, ProviderError
+from workers.providers.base import EmptyReplyError, ProviderError, RateLimitedError
 from workers.providers.chain import Link
 from workers.stages.context import Context
 
@@ -28,6 +28,10 @@ from workers.stages.context import Context
 MAX_TOKENS_GROWTH = 4
 #: First and longest pause before an overloaded model is asked again, seconds.
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 20.0
+
+#: A seat that would have to wait longer for a provider gives up instead, and so does one that was put off
+#: this often: a run always ends.
+LONGEST_DEFERRAL_SECONDS, MOST_DELIVERIES = 900.0, 20
 
 _Answer = TypeVar("_Answer", bound=Answer)
 
@@ -93,13 +97,27 @@ class Asking(Generic[_Answer]):
             try:
                 return self._ask_link(link, number)
             except (ProviderError, TornReplyError) as error:
+                is_last = number == len(chain) - 1
+                self._defer_if_worthwhile(error, is_last=is_last, deliveries=progress.deliveries)
                 failures.append((link, error.kind, str(error)))
+            except SlotTimeoutError as error:
+                # The governor's line is long: another model may be free now. Only the last one is worth waiting for.
+                if number == len(chain) - 1 and may_defer(error.wait_seconds, progress.deliveries):
+                    raise
+                failures.append((link, "rate", str(error)))
         if not failures:
             raise SeatFailedError(
                 "lost_worker", "every model of the chain was tried before a worker was lost"
             )
         detail = "; ".join(f"{link.provider}/{link.model}: {message}" for link, _, message in failures)
         raise SeatFailedError(failures[-1][1], detail[:2000])
+
+    def _defer_if_worthwhile(self, error: ConsensusError, *, is_last: bool, deliveries: int) -> None:
+        """A stated wait that is too long to sit through but short enough to come back for, when there is no
+        other model and this one has requests left. Raises: SlotTimeoutError."""
+        wait = error.retry_after_seconds if isinstance(error, RateLimitedError) else None
+        if wait and is_last and self.used <= self.retries and may_defer(wait, deliveries):
+            raise SlotTimeoutError(str(error), wait_seconds=wait)
 
     def _ask_link(self, link: Link, number: int) -> Answered[_Answer]:
         retrying = Retrying(
@@ -225,6 +243,11 @@ class Asking(Generic[_Answer]):
 
     def _escalate(self) -> None:
         self.growth = min(self.growth * 2, MAX_TOKENS_GROWTH)
+
+
+def may_defer(wait_seconds: float, deliveries: int) -> bool:
+    """Whether a seat comes back later, or has waited enough."""
+    return wait_seconds <= LONGEST_DEFERRAL_SECONDS and deliveries < MOST_DELIVERIES
 
 
 def ask(

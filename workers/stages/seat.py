@@ -75,8 +75,7 @@ def _do(context: Context, key: SeatKey, do: Do, work: Work) -> Next:
         return None
     except SlotTimeoutError as error:
         bound.info("seat.deferred", wait_seconds=round(error.wait_seconds, 1))
-        with context.database.begin() as connection:
-            stages.defer(connection, key, owner=context.owner, wait_seconds=error.wait_seconds)
+        _defer(context, key, error)
         return None
     except SeatFailedError as error:
         bound.warning("seat.gave_up", cause=error.cause, detail=error.detail)
@@ -92,6 +91,14 @@ def _do(context: Context, key: SeatKey, do: Do, work: Work) -> Next:
         context.at_work.discard(key)
     bound.info("seat.done")
     return _settle(context, key, kind, result)
+
+
+def _defer(context: Context, key: SeatKey, error: SlotTimeoutError) -> None:
+    """Give the work back until the provider has room; the ledger says why nothing seems to happen."""
+    with context.database.begin() as connection, ledger.writer(connection, key.run_id) as entries:
+        if stages.defer(connection, key, owner=context.owner, wait_seconds=error.wait_seconds):
+            waiting = {"stage": key.stage, "seat": key.seat, "wait_seconds": round(error.wait_seconds, 1)}
+            entries.append("seat.deferred", {**waiting, "detail": str(error)}, at=context.now())
 
 
 def advance(context: Context, run_id: str) -> Next:

@@ -121,9 +121,9 @@ def test_code_that_differs_has_a_change_and_code_that_does_not_has_none(
 @pytest.mark.parametrize("path", ["a.py", "a.js"])
 def test_hostile_rewrites_are_compared_in_bounded_time(unit: str, path: str) -> None:
     text = unit * (30_000 // len(unit))
-    started = time.process_time()
+    started = time.thread_time()
     changed_spans({path: text}, {path: "q = 1\n" + text[:15_000] + "\nz = 2\n" + text[15_000:] + "\np = 3"})
-    assert time.process_time() - started < 4
+    assert time.thread_time() - started < 4
 
 
 def test_a_rewrite_too_large_to_compare_counts_only_lines_never_seen() -> None:

@@ -99,6 +99,6 @@ def test_many_quotes_of_a_large_file_are_looked_up_in_bounded_time() -> None:
         )
         for seat in range(5)
     ]
-    started = time.process_time()
+    started = time.thread_time()
     tally(reviews, {"a.py": text})
-    assert time.process_time() - started < 5  # half a second; folding the file for each quote took 20
+    assert time.thread_time() - started < 5  # half a second; folding the file for each quote took 20

@@ -127,9 +127,9 @@ def test_a_thousand_hostile_proposals_change_nothing_and_cost_little() -> None:
     hostile = [
         Proposal(claim_ids=(f"X{number}",) * 100, flagged_by=("ghost",) * 100) for number in range(1000)
     ]
-    started = time.process_time()
+    started = time.thread_time()
     counted = tally(PANEL, FILES, proposals=hostile)
-    assert time.process_time() - started < 2
+    assert time.thread_time() - started < 2
     assert counted == tally(PANEL, FILES)
 
 

@@ -136,10 +136,10 @@ MEGABYTE = 1_000_000
     ids=lambda text: f"{text[:8]!r}…{len(text)}",
 )
 def test_a_hostile_megabyte_is_answered_at_once(text: str) -> None:
-    started = time.process_time()
+    started = time.thread_time()
     with pytest.raises(MalformedReplyError):
         repair(text, expected_keys=("missing",))
-    assert time.process_time() - started < 2.5  # about half a second on a quiet machine
+    assert time.thread_time() - started < 2.5  # about half a second on a quiet machine
 
 
 def test_an_honest_long_reply_is_within_what_a_repair_may_cost() -> None:
