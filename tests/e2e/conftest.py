@@ -91,9 +91,15 @@ def make_installation(folder: Path, **changes: str) -> Installation:
         for name, value in os.environ.items()
         if not name.startswith("CONSENSUS_") and name not in _KEYS
     }
-    environment.update(
-        CONSENSUS_HOME=str(folder), PYTHONPATH=str(ROOT), COLUMNS="120", PYTHONWARNINGS="", **changes
-    )
+    ours = {
+        "CONSENSUS_HOME": str(folder),
+        # A killed worker's runs are to end in seconds, not in half a minute.
+        "CONSENSUS_LEASE_SECONDS": "5",
+        "CONSENSUS_RESCUE_SECONDS": "2",
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": "120",
+    }
+    environment.update({**ours, **changes})
     return Installation(home=folder, environment=environment)
 
 
