@@ -14,8 +14,8 @@ from workers.agentlens.paths import kind_of, normalise
     [
         ("/testbed/a/b.py", "", "", "a/b.py"),
         ("/workspace/django__django__3.0/a.py", "", "", "a.py"),
-        ("/work/repo/a.py", "", "/work/repo", "a.py"),
-        ("/work/repository/a.py", "", "/work/repo", "ext:/work/repository/a.py"),
+        ("/srv/repo/a.py", "", "/srv/repo", "a.py"),
+        ("/srv/repository/a.py", "", "/srv/repo", "ext:/srv/repository/a.py"),
         ("/tmp/x.py", "", "", "scratch:/tmp/x.py"),
         ("/testbed/a/../b.py", "", "", "b.py"),
         ("./a.py", "", "", "a.py"),
