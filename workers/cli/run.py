@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.syntax import Syntax
 from rich.table import Table
 
-from workers.cli.client import Client
+from workers.cli.client import Client, RunEvent
 from workers.cli.follow import follow_one
 from workers.cli.reach import connected
 from workers.cli.view import RunView, clean, outcome_text, verdict_panel
@@ -182,9 +182,7 @@ def _title(spec: str) -> str:
     return first if len(first) <= 60 else first[:59] + "…"
 
 
-def _event(item: dict[str, Any]) -> Any:
-    from workers.cli.client import RunEvent
-
+def _event(item: dict[str, Any]) -> RunEvent:
     return RunEvent(seq=item["seq"], kind=item["kind"], at=item["at"], payload=item["payload"] or {})
 
 

@@ -136,5 +136,6 @@ def next_step(rows: Sequence[Seated]) -> Open | Wait | Finish:
     return Finish() if following is None else Open(stage=following)
 
 
-def may_move(state: RunState, target: RunState) -> bool:
-    return target in TRANSITIONS[state]
+def sources_of(target: RunState) -> list[RunState]:
+    """The states from which a run may go to `target`."""
+    return [state for state in RunState if target in TRANSITIONS[state]]

@@ -27,6 +27,7 @@ def break_off(context: Context, run_id: str, error: Exception) -> Verdict | None
     with context.database.begin() as connection, ledger.writer(connection, run_id) as entries:
         if entries.state in {RunState.FINISHED, RunState.CANCELLED}:
             return None
+        runs.start(connection, run_id)
         stages.close_open(connection, run_id, cause="internal_error", detail=detail)
         verdict = _verdict(connection, run_id, entries.round, detail)
         verdict_digest = entries.append("run.finished", verdict.as_data(), at=context.now())

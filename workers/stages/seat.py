@@ -31,6 +31,7 @@ from workers.errors import ConsensusError, SlotTimeoutError, UnavailableError
 from workers.provenance import ledger, payload
 from workers.provenance.repository import runs, stages
 from workers.provenance.repository.stages import Progress, SeatKey
+from workers.providers.usage import usage_scope
 from workers.stages.ask import SeatFailedError
 from workers.stages.broken import break_off
 from workers.stages.context import Context, Material, RunCancelledError
@@ -69,7 +70,8 @@ def _do(context: Context, key: SeatKey, do: Do, work: Work) -> Next:
     bound = log.bind(run=key.run_id, stage=key.stage.value, seat=key.seat)
     context.at_work.add(key)
     try:
-        kind, result = do(work)
+        with usage_scope() as used:
+            kind, result = do(work)
     except RunCancelledError:
         bound.info("seat.cancelled")
         return None
@@ -89,7 +91,7 @@ def _do(context: Context, key: SeatKey, do: Do, work: Work) -> Next:
         return _give_up(context, key, cause="internal_error", detail=detail)
     finally:
         context.at_work.discard(key)
-    bound.info("seat.done")
+    bound.info("seat.done", calls=used.calls, tokens=used.total.input_tokens + used.total.output_tokens)
     return _settle(context, key, kind, result)
 
 

@@ -17,8 +17,8 @@ from workers.core.run import (
     SeatState,
     Stage,
     Wait,
-    may_move,
     next_step,
+    sources_of,
 )
 
 TEAM = {
@@ -101,7 +101,7 @@ def test_only_a_reviewer_may_abstain_and_every_way_to_give_up_is_final() -> None
 
 
 def test_a_run_moves_only_forward_and_ends_once() -> None:
-    allowed = {(state, target) for state in RunState for target in RunState if may_move(state, target)}
+    allowed = {(state, target) for state in RunState for target in RunState if state in sources_of(target)}
     assert allowed == {
         (RunState.QUEUED, RunState.RUNNING),
         (RunState.QUEUED, RunState.CANCELLED),

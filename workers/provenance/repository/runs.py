@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from workers.core.run import Outcome, RunState, SeatState
+from workers.core.run import Outcome, RunState, SeatState, sources_of
 from workers.errors import IdempotencyConflictError, NotFoundError
 from workers.provenance import ledger, payload
 from workers.provenance.digest import GENESIS, canonical, digest
@@ -192,7 +192,7 @@ def page(
 def start(connection: Connection, run_id: str) -> None:
     connection.execute(
         update(runs)
-        .where(runs.c.run_id == run_id, runs.c.state == RunState.QUEUED)
+        .where(runs.c.run_id == run_id, runs.c.state.in_(sources_of(RunState.RUNNING)))
         .values(state=RunState.RUNNING, started_at=func.now())
     )
 
@@ -200,7 +200,7 @@ def start(connection: Connection, run_id: str) -> None:
 def finish(connection: Connection, run_id: str, *, outcome: Outcome, verdict_digest: str) -> None:
     connection.execute(
         update(runs)
-        .where(runs.c.run_id == run_id)
+        .where(runs.c.run_id == run_id, runs.c.state.in_(sources_of(RunState.FINISHED)))
         .values(
             state=RunState.FINISHED,
             outcome=outcome,
@@ -218,7 +218,7 @@ def cancel(connection: Connection, run_id: str, *, tenant_id: str, at: dt.dateti
     """
     get(connection, run_id, tenant_id=tenant_id)
     with ledger.writer(connection, run_id) as log:
-        if log.state in {RunState.FINISHED, RunState.CANCELLED}:
+        if log.state not in sources_of(RunState.CANCELLED):
             return get(connection, run_id, tenant_id=tenant_id), False
         connection.execute(
             update(runs)
