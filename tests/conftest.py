@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import redis
-from sqlalchemy import text
+from sqlalchemy import delete
 
 from workers import settings as settings_module
 from workers.cli.embedded import EmbeddedServers
@@ -79,9 +79,10 @@ def database_url(servers: tuple[str, str]) -> str:
 def database(database_url: str) -> Iterator[Database]:
     """An empty database."""
     opened = Database(database_url, pool_size=8)
-    tables = ", ".join(table.name for table in metadata.sorted_tables)
     with opened.begin() as connection:
-        connection.execute(text(f"TRUNCATE {tables}"))
+        # Deleting a few rows is ten times faster than TRUNCATE, which writes new files for every table.
+        for table in reversed(metadata.sorted_tables):
+            connection.execute(delete(table))
     yield opened
     opened.close()
 

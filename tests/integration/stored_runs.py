@@ -48,6 +48,7 @@ def append(
 def finish(database: Database, run_id: str = "run_1", outcome: Outcome = Outcome.ACCEPTED) -> None:
     """End the run as the last stage does: event and state in one transaction."""
     with database.begin() as connection, ledger.writer(connection, run_id) as entries:
+        runs.start(connection, run_id)
         verdict = entries.append("run.finished", {"outcome": outcome, "files": {}}, at=AT)
         runs.finish(connection, run_id, outcome=outcome, verdict_digest=verdict)
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from workers.core.run import Outcome, RunState, SeatState, sources_of
-from workers.errors import IdempotencyConflictError, NotFoundError
+from workers.errors import IdempotencyConflictError, NotFoundError, StateError
 from workers.provenance import ledger, payload
 from workers.provenance.digest import GENESIS, canonical, digest
 from workers.provenance.models import DEFAULT_TENANT, payloads, runs, stages, tenants
@@ -198,16 +198,17 @@ def start(connection: Connection, run_id: str) -> None:
 
 
 def finish(connection: Connection, run_id: str, *, outcome: Outcome, verdict_digest: str) -> None:
-    connection.execute(
+    """Close a running run. Raises: StateError if it is not running."""
+    row = connection.execute(
         update(runs)
         .where(runs.c.run_id == run_id, runs.c.state.in_(sources_of(RunState.FINISHED)))
         .values(
-            state=RunState.FINISHED,
-            outcome=outcome,
-            verdict_digest=verdict_digest,
-            finished_at=func.now(),
+            state=RunState.FINISHED, outcome=outcome, verdict_digest=verdict_digest, finished_at=func.now()
         )
-    )
+        .returning(runs.c.run_id)
+    ).one_or_none()
+    if row is None:
+        raise StateError(f"run {run_id} is not running, so it cannot finish")
 
 
 def cancel(connection: Connection, run_id: str, *, tenant_id: str, at: dt.datetime) -> tuple[Run, bool]:
