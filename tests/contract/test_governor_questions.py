@@ -49,8 +49,12 @@ async def test_places_given_back_here_go_to_the_waiters_here_without_asking_in_v
     store, wanted = arena.process(), demand(Limits(concurrency=3))
     running = [await store.acquire(wanted, deadline_seconds=5) for _ in range(3)]
 
+    served: list[str] = []
+
     async def call() -> None:
-        await store.release(wanted, await store.acquire(wanted, deadline_seconds=5))
+        grant = await store.acquire(wanted, deadline_seconds=5)
+        served.append(grant.lease_id)
+        await store.release(wanted, grant)
 
     with pytest.MonkeyPatch.context() as patch:
         # Nobody would ask again within the deadline: only the places given back can wake them.
@@ -60,6 +64,9 @@ async def test_places_given_back_here_go_to_the_waiters_here_without_asking_in_v
         await arena.settle(waiting=30)
         await asyncio.gather(*(store.release(wanted, grant) for grant in running))
         await asyncio.gather(*calls)
+
+    assert len(set(served)) == 30
+    await arena.assert_nothing_is_left()
 
 
 @every_redis
