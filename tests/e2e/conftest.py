@@ -96,6 +96,9 @@ def make_installation(folder: Path, **changes: str) -> Installation:
         # A killed worker's runs are to end in seconds, not in half a minute.
         "CONSENSUS_LEASE_SECONDS": "5",
         "CONSENSUS_RESCUE_SECONDS": "2",
+        # A message that a killed worker had fetched but not begun counts as lost after a minute by default.
+        "CONSENSUS_PENDING_SECONDS": "3",
+        "CONSENSUS_STALLED_SECONDS": "3",
         "PYTHONPATH": str(ROOT),
         "COLUMNS": "120",
     }
