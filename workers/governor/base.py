@@ -58,6 +58,19 @@ class Grant:
     paused_seconds: float = 0.0
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Headroom:
+    """What the rate-limit headers of one answer say is left, and in how many seconds it is whole again. None:
+    the answer did not say. A limit of tokens that names no side counts as one of input tokens."""
+
+    requests_remaining: int | None = None
+    requests_reset_seconds: float | None = None
+    input_tokens_remaining: int | None = None
+    input_tokens_reset_seconds: float | None = None
+    output_tokens_remaining: int | None = None
+    output_tokens_reset_seconds: float | None = None
+
+
 class GovernorStore(Protocol):
     """Where slots are kept. Implementations: Redis (shared), aiolimiter (this process only)."""
 
