@@ -153,7 +153,8 @@ def action(state: State) -> str:
     for edit in state.edits[:_EDITS_SHOWN]:
         if edit.old:
             parts.append(f"--- old\n{_cut(edit.old, 350, 150)}")
-        parts.append(f"+++ new\n{_cut(edit.new, 350, 150)}")
+        # Some logs say that a file was written, but not what.
+        parts.append(f"+++ new\n{_cut(edit.new, 350, 150)}" if edit.new else "+++ no text")
     if len(state.edits) > _EDITS_SHOWN:
         parts.append(f"… {len(state.edits) - _EDITS_SHOWN} more edits")
     return "\n".join(parts)

@@ -166,6 +166,7 @@ def test_a_long_text_is_cut_in_the_middle_and_says_so() -> None:
         (listing(""), "list ."),
         (shell("cd src && ls 2>/dev/null"), "cd src && ls 2>/dev/null"),
         (edit("a.py", "", "x", operation=Operation.CREATE), "create a.py\n+++ new\nx"),
+        (edit("a.py", "x", ""), "replace a.py\n--- old\nx\n+++ no text"),
         (edit("a.py", "x", "y"), "replace a.py\n--- old\nx\n+++ new\ny"),
     ],
 )
