@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from workers.cli.agreement import agreement, sample
 from workers.cli.score import need
 from workers.errors import InputError
 
@@ -28,9 +29,11 @@ _PROBLEMS_SHOWN = 5
 
 
 def register(app: typer.Typer) -> None:
-    trajectories = typer.Typer(help="Trajectories: inspect, compare.", no_args_is_help=True)
+    trajectories = typer.Typer(help="Trajectories: inspect, compare, rate by hand.", no_args_is_help=True)
     trajectories.command()(inspect)
     trajectories.command()(compare)
+    trajectories.command()(sample)
+    trajectories.command()(agreement)
     app.add_typer(trajectories, name="trajectories")
     reference = typer.Typer(help="References of problems.", no_args_is_help=True)
     reference.command()(build)
