@@ -58,6 +58,20 @@ class Grant:
     paused_seconds: float = 0.0
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Headroom:
+    """What the rate-limit headers of one answer said is left, and in how many seconds it is refilled.
+
+    None: not said. Tokens without a side count as input, for that is where a long prompt is felt."""
+
+    requests_remaining: int | None = None
+    requests_reset_seconds: float | None = None
+    input_tokens_remaining: int | None = None
+    input_tokens_reset_seconds: float | None = None
+    output_tokens_remaining: int | None = None
+    output_tokens_reset_seconds: float | None = None
+
+
 class GovernorStore(Protocol):
     """Where slots are kept. Implementations: Redis (shared), aiolimiter (this process only)."""
 

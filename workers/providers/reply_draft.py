@@ -34,6 +34,7 @@ class ReplyDraft:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_input_tokens: int = 0
+    cache_write_input_tokens: int = 0
     has_hidden_reasoning: bool = False
     has_tool_calls: bool = False
     is_simulated: bool = False
@@ -56,6 +57,7 @@ class ReplyDraft:
             input_tokens=_estimate(characters_in) if self.input_tokens is None else self.input_tokens,
             output_tokens=_estimate(characters_out) if self.output_tokens is None else self.output_tokens,
             cached_input_tokens=self.cached_input_tokens,
+            cache_write_input_tokens=self.cache_write_input_tokens,
             is_estimated=not is_stated,
         )
 
