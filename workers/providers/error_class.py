@@ -152,8 +152,10 @@ def classify(
 ) -> ProviderError:
     """The error that an answer other than 200 means. Never raises. `headers` may be in any case."""
     detail = parse_error_body(body)
-    wait_seconds = retry_after_seconds(headers, body, now_epoch_seconds=now_epoch_seconds)
     lowered = {name.lower(): value for name, value in headers.items()}
+    # Reset headers stand on every answer; only a refusal means them as a wait.
+    stating = lowered if status < 500 else {n: v for n, v in lowered.items() if "ratelimit" not in n}
+    wait_seconds = retry_after_seconds(stating, body, now_epoch_seconds=now_epoch_seconds)
     message = f"HTTP {status}: {detail.message or 'no explanation'}"
     if 300 <= status < 400:
         message = f"HTTP {status}: redirected to {lowered.get('location', 'nowhere')}; correct the base URL"

@@ -27,7 +27,9 @@ async def test_a_good_reply_is_read_with_its_text_model_and_usage(world: World) 
     assert completion.reasoning == "hm"
     assert completion.model_served == "served-1"
     assert completion.finish_reason is FinishReason.STOP
-    assert completion.usage == Usage(input_tokens=11, output_tokens=7, cached_input_tokens=5)
+    assert completion.usage == Usage(
+        input_tokens=11, output_tokens=7, cached_input_tokens=5, cache_write_input_tokens=2
+    )
     assert not completion.is_simulated
     assert completion.request_id in ("chat-1", "msg-1")
     assert len(script.seen) == 1
@@ -87,7 +89,9 @@ async def test_a_reply_of_thoughts_only_says_that_thinking_ate_the_budget(world:
     error, _ = await world.fail(world.mode.good(finish="length", reasoning="let me think"))
     assert isinstance(error, EmptyReplyError)
     assert error.reasoning_only
-    assert error.usage == Usage(input_tokens=11, output_tokens=7, cached_input_tokens=5)
+    assert error.usage == Usage(
+        input_tokens=11, output_tokens=7, cached_input_tokens=5, cache_write_input_tokens=2
+    )
 
 
 async def test_a_reply_without_a_word_is_empty(world: World) -> None:
@@ -169,5 +173,5 @@ async def test_usage_of_every_call_lands_in_the_open_scope(world: World) -> None
         await world.fail(world.mode.refusal(400, "x"))
     assert scope.calls == 2
     assert scope.by_model["tested", "asked-1"].usage == Usage(
-        input_tokens=22, output_tokens=14, cached_input_tokens=10
+        input_tokens=22, output_tokens=14, cached_input_tokens=10, cache_write_input_tokens=4
     )

@@ -25,7 +25,9 @@ async def test_a_missing_end_mark_is_forgiven(streaming: World) -> None:
     events = streaming.mode.dialect.events("done")[:-1]
     completion, script = await streaming.ask(stream(*events))
     assert completion.text == "done"
-    assert completion.usage == Usage(input_tokens=11, output_tokens=7, cached_input_tokens=5)
+    assert completion.usage == Usage(
+        input_tokens=11, output_tokens=7, cached_input_tokens=5, cache_write_input_tokens=2
+    )
     assert len(script.seen) == 1
 
 
@@ -55,6 +57,7 @@ async def test_a_cut_stream_is_paid_for_by_estimate(streaming: World) -> None:
         input_tokens=11 + 2 * (11 if stated_input else 3),
         output_tokens=7 + 2 * 2,
         cached_input_tokens=15 if stated_input else 5,
+        cache_write_input_tokens=6 if stated_input else 2,
         is_estimated=True,
     )
 

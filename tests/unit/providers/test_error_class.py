@@ -98,13 +98,15 @@ def test_an_overload_carries_the_stated_wait_too(status: int) -> None:
     error = classify(status, {"Retry-After": "3"}, b"", now_epoch_seconds=0.0)
     assert isinstance(error, OverloadedError)
     assert error.retry_after_seconds == 3.0
-    unstated = classify(status, {}, b"", now_epoch_seconds=0.0)
+    unstated = classify(status, {"x-ratelimit-reset-tokens": "6m0s"}, b"", now_epoch_seconds=0.0)
     assert isinstance(unstated, OverloadedError)
     assert unstated.retry_after_seconds is None
 
 
 def test_an_embedded_overload_has_the_status_it_would_have_had() -> None:
-    error = classify_embedded({"type": "error", "error": {"type": "overloaded_error", "message": "retry in 2s"}})
+    error = classify_embedded(
+        {"type": "error", "error": {"type": "overloaded_error", "message": "retry in 2s"}}
+    )
     assert isinstance(error, OverloadedError)
     assert (error.status, error.retry_after_seconds) == (529, 2.0)
 
