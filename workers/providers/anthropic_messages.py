@@ -54,8 +54,9 @@ def encode(request: CompletionRequest, compat: Compat) -> dict[str, Any]:
         body["messages"] = [{"role": "user", "content": _content(instructions)}]
     elif instructions:
         body["system"] = _content(instructions)
-    if request.temperature is not None and compat.max_temperature is not None:
-        body["temperature"] = min(request.temperature, compat.max_temperature)
+    temperature = compat.temperature_for(request.model, request.temperature)
+    if temperature is not None:
+        body["temperature"] = temperature
     if request.stream:
         body["stream"] = True
     return body

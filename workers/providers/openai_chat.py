@@ -48,8 +48,9 @@ def encode(request: CompletionRequest, compat: Compat) -> dict[str, Any]:
     }
     if compat.max_tokens_fields:
         body[compat.max_tokens_fields[0]] = request.max_tokens
-    if request.temperature is not None and compat.max_temperature is not None:
-        body["temperature"] = min(request.temperature, compat.max_temperature)
+    temperature = compat.temperature_for(request.model, request.temperature)
+    if temperature is not None:
+        body["temperature"] = temperature
     if request.json_mode and compat.has_json_mode:
         body["response_format"] = {"type": "json_object"}
     if request.stream:

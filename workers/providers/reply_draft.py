@@ -41,6 +41,16 @@ class ReplyDraft:
     is_simulated: bool = False
 
     @property
+    def has_begun(self) -> bool:
+        """The model was set to work: something of the reply itself has come, if not a word of it."""
+        return bool(self.model or self.request_id) or self.input_tokens is not None or self.has_output
+
+    @property
+    def pieces(self) -> int:
+        """Grows with every token that comes, shown or thought."""
+        return len(self.text) + len(self.reasoning) + len(self.refusal) + self.tool_calls.characters
+
+    @property
     def has_output(self) -> bool:
         return bool(self.text or self.reasoning or self.refusal or self.tool_calls)
 
@@ -51,13 +61,13 @@ class ReplyDraft:
 
     def spent(self, request: CompletionRequest) -> Usage:
         """What this reply cost so far: the provider's counts, our estimate (marked) where it gave none."""
-        characters_in = sum(len(message.content) for message in request.messages)
         characters_out = sum(map(len, (*self.text, *self.reasoning, *self.refusal)))
         characters_out += self.tool_calls.characters
+        guess = estimated_usage(request, characters_out)
         is_stated = self.input_tokens is not None and self.output_tokens is not None
         return Usage(
-            input_tokens=_estimate(characters_in) if self.input_tokens is None else self.input_tokens,
-            output_tokens=_estimate(characters_out) if self.output_tokens is None else self.output_tokens,
+            input_tokens=guess.input_tokens if self.input_tokens is None else self.input_tokens,
+            output_tokens=guess.output_tokens if self.output_tokens is None else self.output_tokens,
             cached_input_tokens=self.cached_input_tokens,
             cache_write_input_tokens=self.cache_write_input_tokens,
             is_estimated=not is_stated,
@@ -118,6 +128,14 @@ class ReplyDraft:
                 reasoning_only=True,
             )
         raise EmptyReplyError("the reply holds no text", usage=usage)
+
+
+def estimated_usage(request: CompletionRequest, characters_out: int) -> Usage:
+    """What a call cost that nobody counted: by its characters, and marked."""
+    characters_in = sum(len(message.content) for message in request.messages)
+    return Usage(
+        input_tokens=_estimate(characters_in), output_tokens=_estimate(characters_out), is_estimated=True
+    )
 
 
 def _estimate(characters: int) -> int:

@@ -18,7 +18,8 @@ def _sse(data: object, name: str = "") -> bytes:
 
 @dataclasses.dataclass(frozen=True)
 class Dialect:
-    """`body` and `events` write a reply of the given text pieces; counts are 11 in (5 of them read from a cache, 2 written to it), 7 out.
+    """`body` and `events` write a reply of the given text pieces; counts are 11 in (5 of them read from a cache, 2
+    written to it), 7 out.
     `finish` is "stop", "length", "refusal" or None (cut before any finish reason)."""
 
     wire: WireName
@@ -141,10 +142,10 @@ class Mode:
     dialect: Dialect
     is_stream: bool
 
-    def good(self, *pieces: str, **extra: Any) -> Act:
+    def good(self, *pieces: str, headers: dict[str, str] | None = None, **extra: Any) -> Act:
         if self.is_stream:
-            return stream(*self.dialect.events(*pieces, **extra))
-        return reply(200, json.dumps(self.dialect.body(*pieces, **extra)).encode())
+            return stream(*self.dialect.events(*pieces, **extra), headers=headers)
+        return reply(200, json.dumps(self.dialect.body(*pieces, **extra)).encode(), headers=headers)
 
     def refusal(
         self, status: int, kind: str, message: str = "no", headers: dict[str, str] | None = None
