@@ -341,6 +341,11 @@ _json = st.recursive(
                     "finish_reason",
                     "text",
                     "error",
+                    "tool_calls",
+                    "function",
+                    "arguments",
+                    "index",
+                    "prompt_tokens_details",
                 ]
             ),
             inner,
