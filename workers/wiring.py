@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from functools import partial
 from typing import Any, TypeVar
 
 import redis.asyncio
@@ -23,7 +22,7 @@ from workers.core.identity import make_id
 from workers.core.reply import Completion, CompletionRequest
 from workers.core.team import Seat
 from workers.errors import SettingsError, UnavailableError
-from workers.governor.base import Limits
+from workers.governor.base import Headroom, Limits
 from workers.governor.governor import Governor
 from workers.governor.local import LocalStore
 from workers.governor.redis import RedisStore
@@ -91,7 +90,7 @@ class Gateway:
         self._defaults: dict[str, tuple[str, ...]] = {}
         self._http, self._store, self._governor = loop.run(self._open(redis_url, owner, processes))
         self._providers = {
-            name: WireProvider(config, self._http, on_rate_limited=partial(self._slow_down, name))
+            name: WireProvider(config, self._http, observer=_Observer(self._governor, name))
             for name, config in providers.items()
         }
 
@@ -106,10 +105,6 @@ class Gateway:
     def _limits(self, provider: str) -> Limits:
         config = self._configs[provider]
         return Limits(requests_per_minute=config.requests_per_minute, concurrency=config.concurrency)
-
-    async def _slow_down(self, provider: str, seconds: float) -> None:
-        # A provider that names a day may mean one key or one model; nobody is stopped longer than this by one word.
-        await self._governor.block(provider, min(seconds, LONGEST_BLOCK_SECONDS))
 
     def chain(self, seat: Seat, index: int) -> Sequence[Link]:
         """See `Models.chain`. Providers are asked for their models only if the seat names none that is on."""
@@ -193,6 +188,24 @@ class Gateway:
         await self._http.aclose()
         await self._store.aclose()
         await self._redis.aclose()
+
+
+class _Observer:
+    """Hands on what a provider's answers say of its limits (`providers.base.Observer`)."""
+
+    def __init__(self, governor: Governor, provider: str) -> None:
+        self._governor = governor
+        self._provider = provider
+
+    async def rate_limited(self, model: str, seconds: float) -> None:  # noqa: ARG002 - a bucket is a provider's
+        # A provider that names a day may mean one key or one model; nobody is stopped longer than this by one word.
+        await self._governor.block(self._provider, min(seconds, LONGEST_BLOCK_SECONDS))
+
+    async def overloaded(self, model: str) -> None:
+        """The governor has no concurrency of its own to lower; the semantic layer's pauses thin the calls out."""
+
+    async def headroom(self, model: str, headroom: Headroom) -> None:
+        """The governor spaces calls by its own limits; a refusal corrects them."""
 
 
 class SeatsAtWork:

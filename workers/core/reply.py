@@ -21,8 +21,12 @@ class FinishReason(StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
+    """`is_shared_prefix`: everything up to and including this message is the same for all seats of a stage, so
+    a provider that caches by mark is told to keep it."""
+
     role: Role
     content: str
+    is_shared_prefix: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +44,14 @@ class CompletionRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens as the provider bills them; input includes cached input. `is_estimated`: the provider sent
-    none (a cut stream, a careless gateway) and we counted characters instead."""
+    """Tokens as the provider bills them. Input includes what was read from the provider's cache
+    (`cached_input_tokens`, cheaper) and what was written to it (`cache_write_input_tokens`, dearer).
+    `is_estimated`: the provider sent none (a cut stream, a careless gateway) and we counted characters instead."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_input_tokens: int = 0
+    cache_write_input_tokens: int = 0
     is_estimated: bool = False
 
     def __add__(self, other: Usage) -> Usage:
@@ -53,6 +59,7 @@ class Usage:
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
+            cache_write_input_tokens=self.cache_write_input_tokens + other.cache_write_input_tokens,
             is_estimated=self.is_estimated or other.is_estimated,
         )
 

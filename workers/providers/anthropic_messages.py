@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from workers.core.reply import Completion, CompletionRequest, FinishReason
+from workers.core.reply import Completion, CompletionRequest, FinishReason, Message
 from workers.providers.base import MalformedResponseError
 from workers.providers.compat import Compat
 from workers.providers.error_class import classify_embedded
@@ -14,6 +16,8 @@ from workers.providers.sse import SseEvent
 from workers.providers.wire import Wire
 
 _VERSION = "2023-06-01"
+#: A request with more marks is refused.
+_MAX_CACHE_MARKS = 4
 
 _FINISH_REASONS = {
     "end_turn": FinishReason.STOP,
@@ -27,27 +31,58 @@ _FINISH_REASONS = {
 
 def encode(request: CompletionRequest, compat: Compat) -> dict[str, Any]:
     """The JSON body. Instructions leave the conversation for a field of their own, and neighbours of one
-    role are joined, because roles must alternate. There is no JSON mode; the prompt has to ask."""
-    instructions = "\n\n".join(message.content for message in request.messages if message.role == "system")
-    turns = [message for message in request.messages if message.role != "system"]
+    role become one turn of several blocks, because roles must alternate. There is no JSON mode; the prompt has
+    to ask.
+
+    A shared prefix is marked for the cache at its end. The cache is keyed by everything before the mark,
+    instructions included: seats that share an artefact share it only if they share their instructions too.
+    """
+    # An empty block is refused, and so is a mark on one.
+    messages = _with_few_marks([message for message in request.messages if message.content])
+    turns = [message for message in messages if message.role != "system"]
     body: dict[str, Any] = {
         "model": request.model,
         "max_tokens": request.max_tokens,
         "messages": [
-            {"role": role, "content": "\n\n".join(message.content for message in neighbours)}
+            {"role": role, "content": _content(list(neighbours))}
             for role, neighbours in groupby(turns, key=lambda message: message.role)
         ],
     }
+    instructions = [message for message in messages if message.role == "system"]
     if not turns:
         # At least one user turn is required; instructions alone are then the question.
-        body["messages"] = [{"role": "user", "content": instructions}]
+        body["messages"] = [{"role": "user", "content": _content(instructions)}]
     elif instructions:
-        body["system"] = instructions
-    if request.temperature is not None and compat.max_temperature is not None:
-        body["temperature"] = min(request.temperature, compat.max_temperature)
+        body["system"] = _content(instructions)
+    temperature = compat.temperature_for(request.model, request.temperature)
+    if temperature is not None:
+        body["temperature"] = temperature
     if request.stream:
         body["stream"] = True
     return body
+
+
+def _with_few_marks(messages: Sequence[Message]) -> list[Message]:
+    """Of more marks than are allowed the last ones stay: the longer a prefix, the more it saves."""
+    shared = [place for place, message in enumerate(messages) if message.is_shared_prefix]
+    unmarked = set(shared[:-_MAX_CACHE_MARKS])
+    return [
+        dataclasses.replace(message, is_shared_prefix=False) if place in unmarked else message
+        for place, message in enumerate(messages)
+    ]
+
+
+def _content(neighbours: Sequence[Message]) -> str | list[dict[str, Any]]:
+    """One turn: plain text where one message without a mark is all there is, else a block for each."""
+    if len(neighbours) < 2 and not any(message.is_shared_prefix for message in neighbours):
+        return "".join(message.content for message in neighbours)
+    blocks: list[dict[str, Any]] = []
+    for number, message in enumerate(neighbours, start=1):
+        # Blocks are read without anything between them.
+        text = message.content + ("\n\n" if number < len(neighbours) else "")
+        mark = {"cache_control": {"type": "ephemeral"}} if message.is_shared_prefix else {}
+        blocks.append({"type": "text", "text": text, **mark})
+    return blocks
 
 
 def decode(body: bytes, request: CompletionRequest) -> Completion:
@@ -129,6 +164,7 @@ def _read_input_usage(usage: dict[str, Any], draft: ReplyDraft) -> None:
     if fresh + read + written > (draft.input_tokens or 0):
         draft.input_tokens = fresh + read + written
         draft.cached_input_tokens = read
+        draft.cache_write_input_tokens = written
 
 
 def _read_final_usage(usage: dict[str, Any], draft: ReplyDraft) -> None:
@@ -148,7 +184,7 @@ def _read_block(block: dict[str, Any], draft: ReplyDraft) -> None:
     elif block.get("type") == "redacted_thinking":
         draft.has_hidden_reasoning = True
     elif block.get("type") in ("tool_use", "input_json_delta"):
-        draft.has_tool_calls = True
+        draft.tool_calls.add({"function": {"arguments": block.get("partial_json")}, "id": block.get("id")})
 
 
 def _read_finish(reason: Any, draft: ReplyDraft) -> None:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from workers.core.reply import Completion, CompletionRequest, Usage
 from workers.errors import ConsensusError
+from workers.governor.base import Headroom
 
 #: Awaited before every HTTP request is sent. Raises `AttemptsExhaustedError` when the link of the fallback
 #: chain has used its N+1 requests, whichever layer used them.
@@ -32,6 +33,23 @@ class Provider(Protocol):
 
     async def list_models(self) -> tuple[str, ...]:
         """`GET /models`, in the provider's order. Raises ProviderError."""
+        ...
+
+
+class Observer(Protocol):
+    """Told what answers say about a provider's limits, so that every worker hears of it. Called while a call is
+    under way and never for its result; whatever it raises ends the call."""
+
+    async def rate_limited(self, model: str, seconds: float) -> None:
+        """A 429, or any refusal with a stated wait: nobody should start on `model` for that long."""
+        ...
+
+    async def overloaded(self, model: str) -> None:
+        """503, 529 or their like inside a 200, without a stated wait: fewer calls at once would help."""
+        ...
+
+    async def headroom(self, model: str, headroom: Headroom) -> None:
+        """What the headers of an answer, good or bad, said is left."""
         ...
 
 
@@ -71,10 +89,17 @@ class QuotaError(ProviderError):
 
 
 class OverloadedError(ProviderError):
-    """5xx, 529, `overloaded_error`, whether as a status or inside a 200."""
+    """5xx, 529, `overloaded_error`, whether as a status or inside a 200. `retry_after_seconds`: the wait it
+    states, below which asking again is pointless."""
 
     kind = "overload"
     is_repeatable = True
+
+    def __init__(
+        self, message: str, *, status: int | None = None, retry_after_seconds: float | None = None
+    ) -> None:
+        super().__init__(message, status=status)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class TransportError(ProviderError):

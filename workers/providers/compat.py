@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,15 +13,25 @@ class Compat:
 
     `max_tokens_fields`: names to try for the output limit, best first; the first is sent. `max_temperature`:
     the top of the accepted range (larger values are cut to it), None where temperature is refused.
+    `fixed_temperature_models`: names of models that think, and refuse to be given one.
     `system_role`: the role of instructions. `has_stream_usage_option`: `stream_options.include_usage` is
     understood (servers without it either send usage unasked or not at all).
     """
 
     max_tokens_fields: tuple[str, ...] = ("max_tokens", "max_completion_tokens")
     max_temperature: float | None = 2.0
+    fixed_temperature_models: re.Pattern[str] | None = None
     system_role: str = "system"
     has_stream_usage_option: bool = True
     has_json_mode: bool = True
+
+    def temperature_for(self, model: str, wanted: float | None) -> float | None:
+        """What to send, None for nothing."""
+        if wanted is None or self.max_temperature is None:
+            return None
+        if self.fixed_temperature_models is not None and self.fixed_temperature_models.match(model):
+            return None
+        return min(wanted, self.max_temperature)
 
     def without(self, field: str) -> Compat:
         """The same, without a field that was refused. Unknown fields change nothing.

@@ -82,15 +82,22 @@ RULES = (
     Rule(
         error=ContextTooLongError,
         statuses=_CLIENT_FAULTS,
-        words=frozenset({"context_length_exceeded", "string_above_max_length", "request_too_large"}),
+        words=frozenset(
+            {
+                *("context_length_exceeded", "string_above_max_length", "request_too_large"),
+                "exceed_context_size_error",
+            }
+        ),
     ),
     Rule(
         error=ContextTooLongError,
         statuses=_CLIENT_FAULTS,
         message=_any_of(
-            "context (length|window|size)",
+            "context (length|window|size|limit)",
             "(prompt|input) is too (long|large)",
+            "maximum (prompt|input) length",
             "exceeds? the maximum number of tokens",
+            "reduce the length of",
         ),
     ),
     Rule(
@@ -145,8 +152,10 @@ def classify(
 ) -> ProviderError:
     """The error that an answer other than 200 means. Never raises. `headers` may be in any case."""
     detail = parse_error_body(body)
-    wait_seconds = retry_after_seconds(headers, body, now_epoch_seconds=now_epoch_seconds)
     lowered = {name.lower(): value for name, value in headers.items()}
+    # Reset headers stand on every answer; only a refusal means them as a wait.
+    stating = lowered if status < 500 else {n: v for n, v in lowered.items() if "ratelimit" not in n}
+    wait_seconds = retry_after_seconds(stating, body, now_epoch_seconds=now_epoch_seconds)
     message = f"HTTP {status}: {detail.message or 'no explanation'}"
     if 300 <= status < 400:
         message = f"HTTP {status}: redirected to {lowered.get('location', 'nowhere')}; correct the base URL"
@@ -156,16 +165,14 @@ def classify(
     return _first_fit(status, detail, wait_seconds, message)
 
 
-def classify_embedded(document: Any, *, now_epoch_seconds: float = 0.0) -> ProviderError:
-    """The error that an `error` inside a 200 means; `document` is the reply, chunk or `error` object.
-
-    `now_epoch_seconds` matters only to hints that are dates, which bodies do not carry.
-    """
+def classify_embedded(document: Any) -> ProviderError:
+    """The error that an `error` inside a 200 means; `document` is the reply, chunk or `error` object."""
     detail = read_error(document)
     status = detail.code if detail.code in range(400, 600) else None
     if status is None:
         status = next((code for word, code in _STATUS_BY_WORD.items() if word in detail.words), 500)
-    wait_seconds = retry_after_seconds({}, orjson.dumps(document), now_epoch_seconds=now_epoch_seconds)
+    # The formats are pure and know no time, so a wait is read here and a moment is not.
+    wait_seconds = retry_after_seconds({}, orjson.dumps(document), now_epoch_seconds=None)
     return _first_fit(status, detail, wait_seconds, f"error inside a 200: {detail.message}")
 
 
@@ -173,7 +180,7 @@ def _first_fit(status: int, detail: ErrorBody, wait_seconds: float | None, messa
     rule = next((rule for rule in RULES if rule.fits(status, detail, wait_seconds)), None)
     if rule is None:
         return MalformedResponseError(message, status=status)
-    if issubclass(rule.error, RateLimitedError):
+    if issubclass(rule.error, (RateLimitedError, OverloadedError)):
         return rule.error(message, status=status, retry_after_seconds=wait_seconds)
     return rule.error(message, status=status)
 

@@ -61,23 +61,31 @@ class HttpCall:
 class HttpReply:
     """An answer whose body is still on its way. Valid only while the `read` function given it runs."""
 
-    def __init__(self, response: httpx.Response, *, idle_seconds: float, max_body_bytes: int) -> None:
+    def __init__(
+        self,
+        response: httpx.Response,
+        *,
+        idle_seconds: float,
+        token_idle_seconds: float,
+        max_body_bytes: int,
+    ) -> None:
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
+        self.token_idle_seconds = token_idle_seconds
+        self.received_bytes = 0
         self._chunks = response.aiter_bytes().__aiter__()
         self._idle_seconds = idle_seconds
         self._max_body_bytes = max_body_bytes
-        self._received_bytes = 0
 
-    async def chunk(self, *, idle_seconds: float | None = None) -> bytes | None:
+    async def chunk(self, *, at_most_seconds: float = float("inf")) -> bytes | None:
         """The next piece of the body, None at its end.
 
-        Comments and blank lines count as life here: they are bytes. What bounds a peer that sends nothing
-        else is the call's own deadline.
-        Raises: TransportError when the connection breaks or is silent for `idle_seconds` (default: the
-        client's); MalformedResponseError when the body grows beyond the client's limit.
+        Comments and blank lines count as life here: they are bytes. Whether they are worth waiting for is for the
+        reader to say, who knows a token when it sees one (`token_idle_seconds`, `at_most_seconds`).
+        Raises: TransportError when the connection breaks, or is silent for the client's `idle_seconds` or for
+        `at_most_seconds`; MalformedResponseError when the body grows beyond the client's limit.
         """
-        limit_seconds = self._idle_seconds if idle_seconds is None else idle_seconds
+        limit_seconds = min(self._idle_seconds, at_most_seconds)
         silence = asyncio.timeout(limit_seconds)
         try:
             async with silence:
@@ -90,18 +98,22 @@ class HttpReply:
                 f"the reply fell silent for {limit_seconds:g} s", status=self.status
             ) from None
         if piece is not None:
-            self._received_bytes += len(piece)
-            if self._received_bytes > self._max_body_bytes:
+            self.received_bytes += len(piece)
+            if self.received_bytes > self._max_body_bytes:
                 raise MalformedResponseError(
                     f"the reply is larger than {self._max_body_bytes} bytes", status=self.status
                 )
         return piece
 
     async def body(self) -> bytes:
-        """All of it. Raises as `chunk`."""
+        """All of it. Raises as `chunk`, and TransportError when nothing but blank lines comes for
+        `token_idle_seconds`: some send them while the reply is still being thought of."""
         pieces = []
-        while (piece := await self.chunk()) is not None:
+        watch = TokenWatch(self.token_idle_seconds)
+        while (piece := await watch.next_chunk(self)) is not None:
             pieces.append(piece)
+            if piece.strip():
+                watch.saw_token()
         return b"".join(pieces)
 
     async def error_body(self) -> bytes:
@@ -121,11 +133,39 @@ class HttpReply:
                     pass
 
 
+class TokenWatch:
+    """The timer of the last token, beside that of the last byte: a peer may keep a connection alive for ever and
+    say nothing on it."""
+
+    def __init__(self, limit_seconds: float) -> None:
+        self._clock = asyncio.get_running_loop().time
+        self._limit_seconds = limit_seconds
+        self._ends_at = self._clock() + limit_seconds
+
+    def saw_token(self) -> None:
+        self._ends_at = self._clock() + self._limit_seconds
+
+    async def next_chunk(self, reply: HttpReply) -> bytes | None:
+        """Raises: as `HttpReply.chunk`, and TransportError once no token has come for the limit."""
+        left_seconds = self._ends_at - self._clock()
+        if left_seconds > 0:
+            try:
+                return await reply.chunk(at_most_seconds=left_seconds)
+            except TransportError:
+                if self._clock() < self._ends_at:
+                    raise
+        raise TransportError(
+            f"nothing but signs of life came for {self._limit_seconds:g} s", status=reply.status
+        )
+
+
 class HttpClient:
     """One `httpx.AsyncClient` on the aiohttp transport, shared by every provider of the process.
 
     Create it inside the event loop that will use it, after any fork, and close it there: connections belong
-    to one loop. `sleep`, `jitter` (uniform in [0, 1)) and `clock` (epoch seconds) are passed in for tests.
+    to one loop. `idle_seconds`: a connection this silent is broken; `token_idle_seconds`: so is one on which
+    nothing but signs of life came for so long (a model that thinks in silence needs its time). `sleep`, `jitter`
+    (uniform in [0, 1)) and `clock` (epoch seconds) are passed in for tests.
     """
 
     def __init__(
@@ -133,6 +173,7 @@ class HttpClient:
         *,
         max_wait_seconds: float = 20.0,
         idle_seconds: float = 120.0,
+        token_idle_seconds: float = 240.0,
         max_body_bytes: int = 16 * 1024 * 1024,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
@@ -143,6 +184,7 @@ class HttpClient:
         self._loop = asyncio.get_running_loop()
         self._max_wait_seconds = max_wait_seconds
         self._idle_seconds = idle_seconds
+        self._token_idle_seconds = token_idle_seconds
         self._max_body_bytes = max_body_bytes
         self._sleep = sleep
         self._jitter = jitter
@@ -239,7 +281,12 @@ class HttpClient:
         )
         async with self._open(call, headers, content) as response:
             return await read(
-                HttpReply(response, idle_seconds=self._idle_seconds, max_body_bytes=self._max_body_bytes)
+                HttpReply(
+                    response,
+                    idle_seconds=self._idle_seconds,
+                    token_idle_seconds=self._token_idle_seconds,
+                    max_body_bytes=self._max_body_bytes,
+                )
             )
 
     @contextlib.asynccontextmanager

@@ -5,9 +5,11 @@ lenient wherever a strict reader would turn a good answer into an error."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
-from workers.core.reply import Completion, CompletionRequest, FinishReason
+from workers.core.reply import Completion, CompletionRequest, FinishReason, Message, Role
 from workers.providers.base import MalformedResponseError, OverloadedError
 from workers.providers.compat import Compat
 from workers.providers.error_class import classify_embedded
@@ -26,7 +28,12 @@ _FINISH_REASONS = {
     "function_call": FinishReason.TOOL_CALLS,
     "content_filter": FinishReason.REFUSAL,
     "refusal": FinishReason.REFUSAL,
+    "safety": FinishReason.REFUSAL,
+    "prohibited_content": FinishReason.REFUSAL,
 }
+#: What ended a reply after its 200 was sent → the status it would have had: OpenRouter's upstream died, DeepSeek's
+#: machines are full.
+_GAVE_UP = {"error": 502, "insufficient_system_resource": 503}
 
 
 def encode(request: CompletionRequest, compat: Compat) -> dict[str, Any]:
@@ -35,17 +42,15 @@ def encode(request: CompletionRequest, compat: Compat) -> dict[str, Any]:
     body: dict[str, Any] = {
         "model": request.model,
         "messages": [
-            {
-                "role": compat.system_role if message.role == "system" else message.role,
-                "content": message.content,
-            }
-            for message in request.messages
+            {"role": compat.system_role if role == "system" else role, "content": content}
+            for role, content in _turns(request.messages)
         ],
     }
     if compat.max_tokens_fields:
         body[compat.max_tokens_fields[0]] = request.max_tokens
-    if request.temperature is not None and compat.max_temperature is not None:
-        body["temperature"] = min(request.temperature, compat.max_temperature)
+    temperature = compat.temperature_for(request.model, request.temperature)
+    if temperature is not None:
+        body["temperature"] = temperature
     if request.json_mode and compat.has_json_mode:
         body["response_format"] = {"type": "json_object"}
     if request.stream:
@@ -53,6 +58,14 @@ def encode(request: CompletionRequest, compat: Compat) -> dict[str, Any]:
         if compat.has_stream_usage_option:
             body["stream_options"] = {"include_usage": True}
     return body
+
+
+def _turns(messages: Sequence[Message]) -> Iterator[tuple[Role, str]]:
+    """Role and content of each turn. Neighbouring user messages are one turn, their order kept: many chat
+    templates want roles to alternate, and what caches by itself caches by the beginning of the text."""
+    for role, neighbours in groupby(messages, key=lambda message: message.role):
+        contents = [message.content for message in neighbours]
+        yield from [(role, "\n\n".join(contents))] if role == "user" else [(role, text) for text in contents]
 
 
 def decode(body: bytes, request: CompletionRequest) -> Completion:
@@ -134,6 +147,12 @@ def _read_usage(usage: dict[str, Any], draft: ReplyDraft) -> None:
         token_count(details.get("cached_tokens")) or token_count(usage.get("prompt_cache_hit_tokens")) or 0
     )
     draft.cached_input_tokens = min(cached, prompt)
+    written = (
+        token_count(details.get("cache_write_tokens"))
+        or token_count(usage.get("cache_creation_input_tokens"))
+        or 0
+    )
+    draft.cache_write_input_tokens = min(written, prompt - draft.cached_input_tokens)
     thinking = token_count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
     draft.has_hidden_reasoning = bool(thinking) or draft.output_tokens > completion
 
@@ -150,8 +169,9 @@ def _read_choice(choice: dict[str, Any], message: dict[str, Any], draft: ReplyDr
             break
     if isinstance(message.get("refusal"), str) and message["refusal"]:
         draft.refusal.append(message["refusal"])
-    if message.get("tool_calls"):
-        draft.has_tool_calls = True
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else []:
+        draft.tool_calls.add(mapping(call))
     _read_finish(choice.get("finish_reason"), draft)
 
 
@@ -180,11 +200,12 @@ def _thought(thinking: Any) -> str:
 def _read_finish(reason: Any, draft: ReplyDraft) -> None:
     if not isinstance(reason, str) or not reason:
         return
-    if reason in ("error", "insufficient_system_resource"):
-        # OpenRouter's upstream, or DeepSeek's machine, died after the 200 was sent.
-        raise OverloadedError(f"the provider gave up in the middle of the reply (finish reason {reason!r})")
-    draft.finish = _FINISH_REASONS.get(reason.lower(), FinishReason.UNKNOWN)
-    if draft.finish is FinishReason.STOP and draft.has_tool_calls:
+    if reason in _GAVE_UP:
+        message = f"the provider gave up in the middle of the reply (finish reason {reason!r})"
+        raise OverloadedError(message, status=_GAVE_UP[reason])
+    # Gemini adds why: "content_filter: SAFETY".
+    draft.finish = _FINISH_REASONS.get(reason.lower().partition(":")[0].strip(), FinishReason.UNKNOWN)
+    if draft.finish is FinishReason.STOP and draft.tool_calls:
         # Gemini says "stop" for tool calls when it streams.
         draft.finish = FinishReason.TOOL_CALLS
 

@@ -1,11 +1,14 @@
 """The providers, as data: adding one is one entry here. Facts and traps of each: reference/panel.md §5.3.
 
-Limits are what a first paid tier allows, or less; they only shape the start, since a 429 or a setting
-corrects them. None means that the provider states no limit of that kind."""
+Limits are what a first paid tier allows, or less, as far as it is published; they only shape the start, since
+headers, a 429 or a setting correct them. None means that the provider states no limit of that kind, or none that
+holds for all its models. Tokens that a provider counts together stand as input."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import re
 from collections.abc import Mapping
 from typing import Literal
 from urllib.parse import urlsplit
@@ -24,7 +27,8 @@ class ProviderSpec:
 
     `key_variables`: the first that is set is used. `needs_key`: off without a key; the others are on when
     `url_variable` is set. `compat_elsewhere`: used when the base URL points to another host, where the
-    provider's own habits may not hold.
+    provider's own habits may not hold. `cheap_model`: the model for the bulk of the work while quota is low, with
+    `{family}` for the family of the model it stands in for; None where only the user knows one.
     """
 
     name: str
@@ -37,7 +41,11 @@ class ProviderSpec:
     compat: Compat = dataclasses.field(default_factory=Compat)
     compat_elsewhere: Compat | None = None
     requests_per_minute: float | None = None
+    input_tokens_per_minute: float | None = None
+    output_tokens_per_minute: float | None = None
+    requests_per_day: int | None = None
     concurrency: int | None = None
+    cheap_model: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +59,16 @@ class ProviderConfig:
     api_key: str = dataclasses.field(default="", repr=False)
     model: str | None = None
     requests_per_minute: float | None = None
+    input_tokens_per_minute: float | None = None
+    output_tokens_per_minute: float | None = None
+    requests_per_day: int | None = None
     concurrency: int | None = None
+    cheap_model: str | None = None
+
+    @property
+    def key_digest(self) -> str:
+        """Tells keys apart without showing them: the first 8 hex digits of their BLAKE2b; "nokey" for none."""
+        return hashlib.blake2b(self.api_key.encode()).hexdigest()[:8] if self.api_key else "nokey"
 
 
 _SPECS = (
@@ -62,10 +79,15 @@ _SPECS = (
         key_variables=("OPENAI_API_KEY",),
         model_variable="OPENAI_MODEL",
         # Reasoning models take only this name for the limit, and call the instructions "developer".
-        compat=Compat(max_tokens_fields=("max_completion_tokens", "max_tokens"), system_role="developer"),
+        compat=Compat(
+            max_tokens_fields=("max_completion_tokens", "max_tokens"),
+            system_role="developer",
+            fixed_temperature_models=re.compile(r"o[1-9]|gpt-[5-9](?!.*chat)|codex"),
+        ),
         compat_elsewhere=Compat(),
         requests_per_minute=500,
         concurrency=64,
+        cheap_model="gpt-6-luna",
     ),
     ProviderSpec(
         name="anthropic",
@@ -74,9 +96,18 @@ _SPECS = (
         url_variable="ANTHROPIC_BASE_URL",
         key_variables=("ANTHROPIC_API_KEY",),
         model_variable="ANTHROPIC_MODEL",
-        compat=Compat(max_temperature=1.0, has_json_mode=False),
-        requests_per_minute=50,
+        # From generation 5 on, a temperature other than the default is refused.
+        compat=Compat(
+            max_temperature=1.0,
+            has_json_mode=False,
+            fixed_temperature_models=re.compile(r"claude-[a-z]+-[5-9]"),
+        ),
+        # The Start tier, per model family (its rate-limits page on 2026-10-17).
+        requests_per_minute=1_000,
+        input_tokens_per_minute=500_000,
+        output_tokens_per_minute=100_000,
         concurrency=16,
+        cheap_model="claude-haiku-5-5",
     ),
     ProviderSpec(
         name="mistral",
@@ -87,7 +118,9 @@ _SPECS = (
         # 422 to every unknown field; usage comes in the stream without asking.
         compat=Compat(max_tokens_fields=("max_tokens",), max_temperature=1.0, has_stream_usage_option=False),
         requests_per_minute=60,
+        input_tokens_per_minute=500_000,
         concurrency=16,
+        cheap_model="mistral-small-latest",
     ),
     ProviderSpec(
         name="deepseek",
@@ -98,6 +131,7 @@ _SPECS = (
         # Its JSON mode answers with nothing now and then; asking in the prompt works.
         compat=Compat(max_tokens_fields=("max_tokens",), has_json_mode=False),
         concurrency=32,
+        cheap_model="deepseek-flash",
     ),
     ProviderSpec(
         name="gemini",
@@ -106,7 +140,11 @@ _SPECS = (
         key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         model_variable="GEMINI_MODEL",
         requests_per_minute=60,
+        # Tier 1 of the Pro model (Google's forum, 2025); the project's own figures are shown in AI Studio only.
+        input_tokens_per_minute=2_000_000,
+        requests_per_day=10_000,
         concurrency=16,
+        cheap_model="gemini-2.5-flash-lite",
     ),
     ProviderSpec(
         name="openrouter",
@@ -116,6 +154,7 @@ _SPECS = (
         model_variable="OPENROUTER_MODEL",
         requests_per_minute=60,
         concurrency=32,
+        cheap_model="openai/gpt-oss-20b",
     ),
     ProviderSpec(
         name="groq",
@@ -123,8 +162,10 @@ _SPECS = (
         url_variable="GROQ_BASE_URL",
         key_variables=("GROQ_API_KEY",),
         model_variable="GROQ_MODEL",
+        # Its headers count the day's requests and the minute's tokens exactly, per plan.
         requests_per_minute=30,
         concurrency=8,
+        cheap_model="openai/gpt-oss-20b",
     ),
     ProviderSpec(
         name="xai",
@@ -133,7 +174,9 @@ _SPECS = (
         key_variables=("XAI_API_KEY",),
         model_variable="XAI_MODEL",
         requests_per_minute=60,
+        input_tokens_per_minute=2_000_000,
         concurrency=16,
+        cheap_model="grok-4.3",
     ),
     ProviderSpec(
         name="ollama",
@@ -161,6 +204,7 @@ _SPECS = (
         key_variables=(),
         model_variable="SIMULATOR_MODEL",
         needs_key=False,
+        cheap_model="{family}-small",
     ),
 )
 
@@ -182,6 +226,16 @@ def enabled(environment: Mapping[str, str]) -> dict[str, ProviderConfig]:
     if not configs and _is_on(simulator, environment):
         configs[SIMULATOR] = _configure(simulator, environment)
     return configs
+
+
+def bucket_key(config: ProviderConfig, family: str) -> str:
+    """The governor's bucket: limits are counted per provider, key and model family."""
+    return f"{config.name}:{config.key_digest}:{family}"
+
+
+def cheap_model(config: ProviderConfig, family: str) -> str | None:
+    """The model that stands in for one of `family` while quota is low, or None: keep the model."""
+    return None if config.cheap_model is None else config.cheap_model.replace("{family}", family)
 
 
 def how_to_enable() -> str:
@@ -212,7 +266,12 @@ def _configure(spec: ProviderSpec, environment: Mapping[str, str]) -> ProviderCo
         api_key=_api_key(spec, environment),
         model=environment.get(spec.model_variable, "").strip() or None,
         requests_per_minute=spec.requests_per_minute,
+        input_tokens_per_minute=spec.input_tokens_per_minute,
+        output_tokens_per_minute=spec.output_tokens_per_minute,
+        requests_per_day=spec.requests_per_day,
         concurrency=spec.concurrency,
+        # Another host may serve anything, and little of it under the provider's own names.
+        cheap_model=None if is_elsewhere and spec.name != SIMULATOR else spec.cheap_model,
     )
 
 

@@ -13,6 +13,7 @@ import orjson
 from workers.core.reply import Completion, CompletionRequest, FinishReason, Usage
 from workers.providers.base import EmptyReplyError, MalformedResponseError, RefusedError, TransportError
 from workers.providers.error_body import parse_error_body
+from workers.providers.tool_call_pieces import ToolCallPieces
 
 #: Where a provider does not count, we do: about four characters a token in English prose and code.
 CHARACTERS_PER_TOKEN = 4
@@ -34,13 +35,24 @@ class ReplyDraft:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_input_tokens: int = 0
+    cache_write_input_tokens: int = 0
     has_hidden_reasoning: bool = False
-    has_tool_calls: bool = False
+    tool_calls: ToolCallPieces = dataclasses.field(default_factory=ToolCallPieces)
     is_simulated: bool = False
 
     @property
+    def has_begun(self) -> bool:
+        """The model was set to work: something of the reply itself has come, if not a word of it."""
+        return bool(self.model or self.request_id) or self.input_tokens is not None or self.has_output
+
+    @property
+    def pieces(self) -> int:
+        """Grows with every token that comes, shown or thought."""
+        return len(self.text) + len(self.reasoning) + len(self.refusal) + self.tool_calls.characters
+
+    @property
     def has_output(self) -> bool:
-        return bool(self.text or self.reasoning or self.refusal)
+        return bool(self.text or self.reasoning or self.refusal or self.tool_calls)
 
     def see_marker(self, document: dict[str, Any]) -> None:
         """The simulator signs each body and event; nothing else may call a reply simulated."""
@@ -49,13 +61,15 @@ class ReplyDraft:
 
     def spent(self, request: CompletionRequest) -> Usage:
         """What this reply cost so far: the provider's counts, our estimate (marked) where it gave none."""
-        characters_in = sum(len(message.content) for message in request.messages)
         characters_out = sum(map(len, (*self.text, *self.reasoning, *self.refusal)))
+        characters_out += self.tool_calls.characters
+        guess = estimated_usage(request, characters_out)
         is_stated = self.input_tokens is not None and self.output_tokens is not None
         return Usage(
-            input_tokens=_estimate(characters_in) if self.input_tokens is None else self.input_tokens,
-            output_tokens=_estimate(characters_out) if self.output_tokens is None else self.output_tokens,
+            input_tokens=guess.input_tokens if self.input_tokens is None else self.input_tokens,
+            output_tokens=guess.output_tokens if self.output_tokens is None else self.output_tokens,
             cached_input_tokens=self.cached_input_tokens,
+            cache_write_input_tokens=self.cache_write_input_tokens,
             is_estimated=not is_stated,
         )
 
@@ -66,6 +80,8 @@ class ReplyDraft:
         Raises: RefusedError; EmptyReplyError.
         """
         usage = self.spent(request)
+        if self.finish is FinishReason.TOOL_CALLS and self._is_cut_tool_call(request):
+            self.finish = FinishReason.LENGTH
         text, reasoning, refusal = ("".join(pieces) for pieces in (self.text, self.reasoning, self.refusal))
         if refusal or self.finish is FinishReason.REFUSAL:
             raise RefusedError(
@@ -83,6 +99,11 @@ class ReplyDraft:
             request_id=self.request_id,
         )
 
+    def _is_cut_tool_call(self, request: CompletionRequest) -> bool:
+        """vLLM says "tool_calls" even where the limit cut the call short."""
+        is_at_limit = self.output_tokens is not None and self.output_tokens >= request.max_tokens
+        return is_at_limit and self.tool_calls.has_torn_arguments
+
     def streamed_completion(self, request: CompletionRequest) -> Completion:
         """As `completion`, for a stream at its end, where no finish reason means that the rest is missing.
 
@@ -94,9 +115,10 @@ class ReplyDraft:
         return self.completion(request)
 
     def _raise_empty(self, reasoning: str, usage: Usage) -> None:
-        if self.has_tool_calls:
+        if self.tool_calls:
+            what = "was cut off while calling" if self.finish is FinishReason.LENGTH else "called"
             raise EmptyReplyError(
-                "the model called a tool; none was offered, and there is no text", usage=usage
+                f"the model {what} a tool; none was offered, and there is no text", usage=usage
             )
         # A budget used up without a word of text went into thinking, shown or not.
         if reasoning or self.has_hidden_reasoning or self.finish is FinishReason.LENGTH:
@@ -106,6 +128,14 @@ class ReplyDraft:
                 reasoning_only=True,
             )
         raise EmptyReplyError("the reply holds no text", usage=usage)
+
+
+def estimated_usage(request: CompletionRequest, characters_out: int) -> Usage:
+    """What a call cost that nobody counted: by its characters, and marked."""
+    characters_in = sum(len(message.content) for message in request.messages)
+    return Usage(
+        input_tokens=_estimate(characters_in), output_tokens=_estimate(characters_out), is_estimated=True
+    )
 
 
 def _estimate(characters: int) -> int:

@@ -35,31 +35,43 @@ _BODY_HINTS = (
     re.compile(rf"(?:try again|retry) (?:in|after) ({_DURATION.pattern})", re.IGNORECASE),
     # google.rpc.RetryInfo: "retryDelay": "34s"
     re.compile(r'"retryDelay"\s*:\s*"([0-9.]+s)"'),
+    # "retry_after": 5, "retry_after_seconds": 5.5
+    re.compile(r'"retry_after(?:_seconds)?"\s*:\s*"?([0-9]+(?:\.[0-9]+)?)[",\s}]', re.IGNORECASE),
 )
+#: OpenRouter copies the reset header of whoever refused into its body, in milliseconds since 1970.
+_BODY_RESET = re.compile(r'"X-RateLimit-Reset"\s*:\s*"?([0-9]{1,20})[",\s}]', re.IGNORECASE)
 
 
 def retry_after_seconds(
-    headers: Mapping[str, str], body: bytes, *, now_epoch_seconds: float, cap_seconds: float = ONE_DAY_SECONDS
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    now_epoch_seconds: float | None,
+    cap_seconds: float = ONE_DAY_SECONDS,
 ) -> float | None:
     """The wait a refusal states, clamped to [0, cap_seconds], or None if it states none that can be read.
 
-    The most precise statement wins: `retry-after-ms`, `retry-after` (number, then HTTP date), a hint in the
-    body, then the reset headers of limits.
+    The most precise statement wins: `retry-after-ms`, `retry-after` (number, duration, HTTP date, RFC 3339), a
+    hint in the body, then the reset headers of limits. Without a time (None), moments cannot be read.
     """
     lowered = {name.lower(): value.strip() for name, value in headers.items()}
     wait_seconds = _first_stated(lowered, body, now_epoch_seconds)
     return None if wait_seconds is None else min(max(wait_seconds, 0.0), cap_seconds)
 
 
-def _first_stated(headers: Mapping[str, str], body: bytes, now: float) -> float | None:
+def _first_stated(headers: Mapping[str, str], body: bytes, now: float | None) -> float | None:
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000.0
     stated = headers.get("retry-after", "")
-    for wait in (_number(stated), _until_http_date(stated, now), _body_hint(body)):
-        if wait is not None:
-            return wait
-    return _until_reset(headers, now)
+    text = body[:_HINT_SEARCH_CHARACTERS].decode("utf-8", errors="replace")
+    waits = [_number(stated), _duration(stated)]
+    if now is not None:
+        waits += [_until_http_date(stated, now), _until_rfc3339(stated, now)]
+    waits.append(_body_hint(text))
+    if now is not None:
+        waits += [_until_reset(headers, now), _body_reset(text, now)]
+    return next((wait for wait in waits if wait is not None), None)
 
 
 def _number(text: str) -> float | None:
@@ -104,13 +116,19 @@ def _unit_seconds(unit: str) -> float:
     return _SECONDS_BY_UNIT.get(unit) or _SECONDS_BY_UNIT[unit[0]]
 
 
-def _body_hint(body: bytes) -> float | None:
-    text = body[:_HINT_SEARCH_CHARACTERS].decode("utf-8", errors="replace")
+def _body_hint(text: str) -> float | None:
     for hint in _BODY_HINTS:
         found = hint.search(text)
         if found:
-            return _duration(found.group(1))
+            stated = found.group(1)
+            number = _number(stated)
+            return _duration(stated) if number is None else number
     return None
+
+
+def _body_reset(text: str, now: float) -> float | None:
+    found = _BODY_RESET.search(text)
+    return reset_seconds(found.group(1), now) if found else None
 
 
 def _until_reset(headers: Mapping[str, str], now: float) -> float | None:
@@ -124,7 +142,7 @@ def _until_reset(headers: Mapping[str, str], now: float) -> float | None:
     for name, value in headers.items():
         if "ratelimit" not in name or "reset" not in name:
             continue
-        wait = _reset_wait(value, now)
+        wait = reset_seconds(value, now)
         if wait is not None:
             remaining = _number(headers.get(name.replace("reset", "remaining"), ""))
             (waits_exhausted if remaining == 0.0 else waits_other).append(wait)
@@ -133,7 +151,9 @@ def _until_reset(headers: Mapping[str, str], now: float) -> float | None:
     return min(waits_other, default=None)
 
 
-def _reset_wait(text: str, now: float) -> float | None:
+def reset_seconds(text: str, now: float) -> float | None:
+    """Seconds from `now` (epoch) to a reset stated as a duration, as seconds, as a moment since 1970 (seconds or
+    milliseconds) or as RFC 3339; not clamped. None if it cannot be read."""
     number = _number(text)
     if number is not None:
         # No limit resets in thirty years: a number that large is a point in time.

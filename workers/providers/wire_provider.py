@@ -5,25 +5,29 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from workers.core.reply import Completion, CompletionRequest, Usage
 from workers.providers.anthropic_messages import ANTHROPIC_MESSAGES
 from workers.providers.attempts import AttemptCounter
 from workers.providers.base import (
-    AttemptsExhaustedError,
     BadRequestError,
     BeforeAttempt,
     CallTimeoutError,
     MalformedResponseError,
+    Observer,
+    OverloadedError,
     ProviderError,
     TransportError,
 )
 from workers.providers.compat import Compat
 from workers.providers.error_class import FieldRefusedError, classify, refused_field
-from workers.providers.http import HttpCall, HttpClient, HttpReply, OnRateLimited
+from workers.providers.headroom import read_headroom
+from workers.providers.http import HttpCall, HttpClient, HttpReply, TokenWatch
 from workers.providers.openai_chat import OPENAI_CHAT
 from workers.providers.registry import ProviderConfig, WireName
+from workers.providers.reply_draft import estimated_usage
 from workers.providers.sse import SseParser
 from workers.providers.usage import record
 from workers.providers.wire import StreamAccumulator, Wire, decode_model_list
@@ -35,18 +39,19 @@ _LIST_REQUESTS = 3
 #: After the finish reason only the usage and the end mark can follow; they are worth this much patience.
 _TAIL_SECONDS = 5.0
 
+#: Statuses that speak of load, as a status or inside a 200 (reference/panel.md §5.4).
+_OVERLOADED = (503, 529)
+
 
 class WireProvider:
     """Implements `Provider`. Keep one instance per process: it remembers which fields each model refused."""
 
-    def __init__(
-        self, config: ProviderConfig, http: HttpClient, *, on_rate_limited: OnRateLimited | None = None
-    ) -> None:
+    def __init__(self, config: ProviderConfig, http: HttpClient, *, observer: Observer | None = None) -> None:
         self.name = config.name
         self._config = config
         self._wire = WIRES[config.wire]
         self._http = http
-        self._on_rate_limited = on_rate_limited
+        self._observer = observer
         self._learned: dict[str, Compat] = {}
 
     async def complete(self, request: CompletionRequest, before_attempt: BeforeAttempt) -> Completion:
@@ -90,32 +95,31 @@ class WireProvider:
             headers=self._wire.headers(self._config.api_key),
             timeout_seconds=_LIST_TIMEOUT_SECONDS,
         )
-        return await self._http.send(call, read, AttemptCounter(_LIST_REQUESTS), self._on_rate_limited)
+        return await self._http.send(call, read, AttemptCounter(_LIST_REQUESTS))
 
     async def _complete(
         self, request: CompletionRequest, before_attempt: BeforeAttempt, wasted: list[Usage]
     ) -> Completion:
         """Ask, and ask again without each optional field that is refused.
 
-        Ends: a refused field is never sent again, so there are at most as many rounds as optional fields.
+        A request that only found out that a field is not wanted is not counted (reference/panel.md §5.3): it cost
+        no tokens, and a link with one request left could otherwise never be asked. A refused field is never
+        sent to that model again, so these are at most as many as there are optional fields, once per process;
+        the bound of N+1 holds for everything else.
         """
         clock = asyncio.get_running_loop().time
         ends_at = clock() + request.timeout_seconds
-        refusal: FieldRefusedError | None = None
+        before = before_attempt
         while True:
             compat = self._learned.get(request.model, self._config.compat)
             body = self._wire.encode(request, compat)
             try:
-                return await self._ask(request, body, ends_at - clock(), before_attempt, wasted)
+                return await self._ask(request, body, ends_at - clock(), before, wasted)
             except FieldRefusedError as error:
-                refusal = error
                 # Read again: a call beside this one may have learned something else meanwhile.
                 known = self._learned.get(request.model, self._config.compat)
                 self._learned[request.model] = known.without(error.field)
-            except AttemptsExhaustedError:
-                if refusal is None:
-                    raise
-                raise refusal from None
+                before = _uncounted_once(before_attempt)
             except CallTimeoutError:
                 raise CallTimeoutError(f"no complete answer within {request.timeout_seconds:g} s") from None
 
@@ -128,6 +132,7 @@ class WireProvider:
         wasted: list[Usage],
     ) -> Completion:
         async def read(reply: HttpReply) -> Completion:
+            await self._tell_headroom(request.model, reply)
             if reply.status != 200:
                 raise await self._error(reply, sent_fields=self._wire.optional_fields & body.keys())
             if request.stream and not _is_whole_body(reply):
@@ -143,13 +148,39 @@ class WireProvider:
             json_body=body,
             timeout_seconds=timeout_seconds,
         )
-        return await self._http.send(call, read, before_attempt, self._on_rate_limited)
+        told = None if self._observer is None else partial(self._observer.rate_limited, request.model)
+        try:
+            return await self._http.send(call, read, before_attempt, told)
+        except OverloadedError as error:
+            await self._tell_overload(request.model, error)
+            raise
+
+    async def _tell_headroom(self, model: str, reply: HttpReply) -> None:
+        left = read_headroom(reply.headers, now_epoch_seconds=self._http.clock())
+        if self._observer is not None and left is not None:
+            await self._observer.headroom(model, left)
+
+    async def _tell_overload(self, model: str, error: OverloadedError) -> None:
+        """A stated wait is kept by everybody; without one, fewer calls at once are the answer. A plain 500 says
+        nothing about load."""
+        if self._observer is None:
+            return
+        if error.retry_after_seconds is not None:
+            await self._observer.rate_limited(model, error.retry_after_seconds)
+        elif error.status in _OVERLOADED:
+            await self._observer.overloaded(model)
 
     async def _read_body(
         self, reply: HttpReply, request: CompletionRequest, wasted: list[Usage]
     ) -> Completion:
         try:
-            return self._wire.decode(await reply.body(), request)
+            raw = await reply.body()
+        except (TransportError, asyncio.CancelledError):
+            # The reply had begun to arrive, so it was written, and is billed.
+            wasted.append(estimated_usage(request, reply.received_bytes))
+            raise
+        try:
+            return self._wire.decode(raw, request)
         except ProviderError as error:
             if error.usage is not None:
                 wasted.append(error.usage)
@@ -168,9 +199,10 @@ class WireProvider:
             completion = accumulator.draft.streamed_completion(request)
         except BaseException as error:
             draft = accumulator.draft
+            is_cut = isinstance(error, TransportError) or not isinstance(error, ProviderError)
             if isinstance(error, ProviderError) and error.usage is not None:
                 wasted.append(error.usage)
-            elif draft.has_output or draft.output_tokens is not None:
+            elif draft.has_output or draft.output_tokens is not None or (is_cut and draft.has_begun):
                 # A cut stream never says what it cost, and is billed all the same.
                 wasted.append(draft.spent(request))
             raise
@@ -195,6 +227,19 @@ def _is_whole_body(reply: HttpReply) -> bool:
     return "application/json" in reply.headers.get("content-type", "")
 
 
+def _uncounted_once(before_attempt: BeforeAttempt) -> BeforeAttempt:
+    """Lets one request through without a count, and passes on every one after it."""
+    calls = 0
+
+    async def before() -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            await before_attempt()
+
+    return before
+
+
 async def _feed_until_done(reply: HttpReply, accumulator: StreamAccumulator) -> None:
     """Events into the accumulator up to the end mark, or the end of the body.
 
@@ -202,15 +247,20 @@ async def _feed_until_done(reply: HttpReply, accumulator: StreamAccumulator) -> 
     at most the usage count.
     """
     parser = SseParser()
+    watch, draft = TokenWatch(reply.token_idle_seconds), accumulator.draft
     while not accumulator.is_done:
-        has_finish = accumulator.draft.finish is not None
+        pieces, was_finished = draft.pieces, draft.finish is not None
         try:
-            chunk = await reply.chunk(idle_seconds=_TAIL_SECONDS if has_finish else None)
+            chunk = await watch.next_chunk(reply)
         except TransportError:
-            if not has_finish:
+            if not was_finished:
                 raise
             return
         for event in parser.finish() if chunk is None else parser.feed(chunk):
             accumulator.feed(event)
         if chunk is None:
             return
+        if draft.finish is not None and not was_finished:
+            watch = TokenWatch(_TAIL_SECONDS)
+        elif draft.pieces > pieces:
+            watch.saw_token()

@@ -18,7 +18,8 @@ def _sse(data: object, name: str = "") -> bytes:
 
 @dataclasses.dataclass(frozen=True)
 class Dialect:
-    """`body` and `events` write a reply of the given text pieces; counts are 11 in (5 of them cached), 7 out.
+    """`body` and `events` write a reply of the given text pieces; counts are 11 in (5 of them read from a cache, 2
+    written to it), 7 out.
     `finish` is "stop", "length", "refusal" or None (cut before any finish reason)."""
 
     wire: WireName
@@ -42,7 +43,11 @@ def _openai_body(
         "id": "chat-1",
         "model": "served-1",
         "choices": [{"index": 0, "message": message, "finish_reason": reason}],
-        "usage": {"prompt_tokens": 11, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 5}},
+        "usage": {
+            "prompt_tokens": 11,
+            "completion_tokens": 7,
+            "prompt_tokens_details": {"cached_tokens": 5, "cache_write_tokens": 2},
+        },
         **extra,
     }
 
@@ -137,10 +142,10 @@ class Mode:
     dialect: Dialect
     is_stream: bool
 
-    def good(self, *pieces: str, **extra: Any) -> Act:
+    def good(self, *pieces: str, headers: dict[str, str] | None = None, **extra: Any) -> Act:
         if self.is_stream:
-            return stream(*self.dialect.events(*pieces, **extra))
-        return reply(200, json.dumps(self.dialect.body(*pieces, **extra)).encode())
+            return stream(*self.dialect.events(*pieces, **extra), headers=headers)
+        return reply(200, json.dumps(self.dialect.body(*pieces, **extra)).encode(), headers=headers)
 
     def refusal(
         self, status: int, kind: str, message: str = "no", headers: dict[str, str] | None = None

@@ -118,13 +118,18 @@ def reply(
 def stream(
     *pieces: bytes,
     ending: Literal["end", "late end", "reset", "hang"] = "end",
-    content_type: str = "text/event-stream",
+    headers: Mapping[str, str] | None = None,
 ) -> Act:
     """A chunked 200. Each piece is a write of its own; then the proper end (at once, or in a packet of its
     own), a torn connection, or silence."""
 
     async def act(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(_head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"}))
+        writer.write(
+            _head(
+                200,
+                {"content-type": "text/event-stream", "transfer-encoding": "chunked", **(headers or {})},
+            )
+        )
         for piece in pieces:
             writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
             await writer.drain()

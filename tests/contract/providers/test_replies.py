@@ -27,7 +27,9 @@ async def test_a_good_reply_is_read_with_its_text_model_and_usage(world: World) 
     assert completion.reasoning == "hm"
     assert completion.model_served == "served-1"
     assert completion.finish_reason is FinishReason.STOP
-    assert completion.usage == Usage(input_tokens=11, output_tokens=7, cached_input_tokens=5)
+    assert completion.usage == Usage(
+        input_tokens=11, output_tokens=7, cached_input_tokens=5, cache_write_input_tokens=2
+    )
     assert not completion.is_simulated
     assert completion.request_id in ("chat-1", "msg-1")
     assert len(script.seen) == 1
@@ -87,7 +89,9 @@ async def test_a_reply_of_thoughts_only_says_that_thinking_ate_the_budget(world:
     error, _ = await world.fail(world.mode.good(finish="length", reasoning="let me think"))
     assert isinstance(error, EmptyReplyError)
     assert error.reasoning_only
-    assert error.usage == Usage(input_tokens=11, output_tokens=7, cached_input_tokens=5)
+    assert error.usage == Usage(
+        input_tokens=11, output_tokens=7, cached_input_tokens=5, cache_write_input_tokens=2
+    )
 
 
 async def test_a_reply_without_a_word_is_empty(world: World) -> None:
@@ -124,11 +128,28 @@ async def test_a_refused_optional_field_is_dropped_once_and_for_all(world: World
     assert "temperature" in script.seen[-1].body
 
 
-async def test_dropping_a_field_counts_as_a_request(world: World) -> None:
+async def test_a_field_drop_does_not_cost_the_last_request(world: World) -> None:
     refusal = world.mode.refusal(422, "invalid_request_error", "unknown field 'temperature'")
-    error, script = await world.fail(refusal, limit=1)
+    completion, script = await world.ask(refusal, world.mode.good("ok"), limit=1)
+    assert completion.text == "ok"
+    assert len(script.seen) == 2
+
+
+async def test_what_follows_a_field_drop_is_counted(world: World) -> None:
+    """With N+1 = 2 requests: one is refused for the field (free the second time), then a 429 is answered once
+    more and no oftener."""
+    refusal = world.mode.refusal(422, "invalid_request_error", "unknown field 'temperature'")
+    slow = world.mode.refusal(429, "rate_limit_error")
+    error, script = await world.fail(refusal, slow, limit=2)
+    assert error.kind == "rate"
+    assert len(script.seen) == 3
+
+
+async def test_a_field_that_was_dropped_and_is_named_again_ends_it(world: World) -> None:
+    refusal = world.mode.refusal(422, "invalid_request_error", "unknown field 'temperature'")
+    error, script = await world.fail(refusal, limit=3)
     assert isinstance(error, BadRequestError)
-    assert len(script.seen) == 1
+    assert len(script.seen) == 2
 
 
 async def test_a_bad_request_that_names_none_of_our_fields_is_final(world: World) -> None:
@@ -162,6 +183,22 @@ async def test_a_refused_connection_is_retried_and_then_a_transport_error(world:
     assert counter.used == 3
 
 
+async def test_a_torn_reply_is_paid_for_by_estimate(world: World) -> None:
+    """Torn, then whole with 11 in: the torn one is counted besides, its input at least."""
+    completion, script = await world.ask(world.mode.torn("12345678"), world.mode.good("ok"))
+    assert len(script.seen) == 2
+    assert completion.usage.is_estimated
+    assert completion.usage.input_tokens >= 11 + 3  # "be brief" + "why?" are 12 characters, 3 tokens
+
+
+async def test_a_page_that_says_to_come_back_later_is_malformed(world: World) -> None:
+    """202: a reply that is not ready. Nobody asked for one to be fetched later."""
+    error, script = await world.fail(reply(202, b'{"request_id": "later"}'), limit=3)
+    assert isinstance(error, MalformedResponseError)
+    assert error.status == 202
+    assert len(script.seen) == 1
+
+
 async def test_usage_of_every_call_lands_in_the_open_scope(world: World) -> None:
     with usage_scope() as scope:
         await world.ask(world.mode.good("x"))
@@ -169,5 +206,5 @@ async def test_usage_of_every_call_lands_in_the_open_scope(world: World) -> None
         await world.fail(world.mode.refusal(400, "x"))
     assert scope.calls == 2
     assert scope.by_model["tested", "asked-1"].usage == Usage(
-        input_tokens=22, output_tokens=14, cached_input_tokens=10
+        input_tokens=22, output_tokens=14, cached_input_tokens=10, cache_write_input_tokens=4
     )

@@ -25,7 +25,9 @@ async def test_a_missing_end_mark_is_forgiven(streaming: World) -> None:
     events = streaming.mode.dialect.events("done")[:-1]
     completion, script = await streaming.ask(stream(*events))
     assert completion.text == "done"
-    assert completion.usage == Usage(input_tokens=11, output_tokens=7, cached_input_tokens=5)
+    assert completion.usage == Usage(
+        input_tokens=11, output_tokens=7, cached_input_tokens=5, cache_write_input_tokens=2
+    )
     assert len(script.seen) == 1
 
 
@@ -55,8 +57,22 @@ async def test_a_cut_stream_is_paid_for_by_estimate(streaming: World) -> None:
         input_tokens=11 + 2 * (11 if stated_input else 3),
         output_tokens=7 + 2 * 2,
         cached_input_tokens=15 if stated_input else 5,
+        cache_write_input_tokens=6 if stated_input else 2,
         is_estimated=True,
     )
+
+
+async def test_a_stream_cut_before_its_first_word_is_paid_for_too(streaming: World) -> None:
+    """The model was at work on the prompt: 11 (stated by one format) or 3 tokens (by estimate), none out. An error
+    in its place is an answer, and costs nothing."""
+    begun = stream(*streaming.mode.dialect.events(finish=None), ending="reset")
+    completion, _ = await streaming.ask(begun, streaming.mode.good("ok"))
+    stated_input = streaming.mode.dialect.wire == "anthropic"
+    assert completion.usage.input_tokens == 11 + (11 if stated_input else 3)
+    assert completion.usage.output_tokens == 7
+    assert completion.usage.is_estimated
+    error, _ = await streaming.fail(streaming.mode.error_inside_200("overloaded_error", "busy"))
+    assert error.usage is None
 
 
 async def test_a_stream_that_breaks_after_its_finish_reason_is_complete(streaming: World) -> None:

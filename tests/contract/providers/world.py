@@ -15,6 +15,7 @@ import pytest
 from tests.contract.providers.dialects import Mode
 from tests.contract.providers.fault_server import Act, FaultServer, Script
 from workers.core.reply import Completion, CompletionRequest, Message
+from workers.governor.base import Headroom
 from workers.providers.attempts import AttemptCounter
 from workers.providers.base import ProviderError
 from workers.providers.compat import Compat
@@ -29,19 +30,21 @@ RETRIES = 2  # N: every link may send N+1 = 3 requests
 
 @dataclasses.dataclass
 class World:
-    """One mode, one client whose sleeps are only written down, one server."""
+    """One mode, one client whose sleeps are only written down, one server. It is the providers' observer, too."""
 
     server: FaultServer
     mode: Mode
     http: HttpClient
     sleeps: list[float]
     blocks: list[float] = dataclasses.field(default_factory=list)
+    overloads: list[str] = dataclasses.field(default_factory=list)
+    headrooms: list[Headroom] = dataclasses.field(default_factory=list)
 
     def provider(self, script: Script, **overrides: Any) -> WireProvider:
         config = ProviderConfig(
             name="tested", wire=self.mode.dialect.wire, base_url=script.base_url, compat=Compat(), api_key=KEY
         )
-        return WireProvider(dataclasses.replace(config, **overrides), self.http, on_rate_limited=self._block)
+        return WireProvider(dataclasses.replace(config, **overrides), self.http, observer=self)
 
     def request(self, **overrides: Any) -> CompletionRequest:
         request = CompletionRequest(
@@ -64,8 +67,16 @@ class World:
             await self.provider(script).complete(self.request(**overrides), AttemptCounter(limit))
         return caught.value, script
 
-    async def _block(self, seconds: float) -> None:
+    async def rate_limited(self, model: str, seconds: float) -> None:
+        assert model == "asked-1"
         self.blocks.append(seconds)
+
+    async def overloaded(self, model: str) -> None:
+        self.overloads.append(model)
+
+    async def headroom(self, model: str, headroom: Headroom) -> None:
+        assert model == "asked-1"
+        self.headrooms.append(headroom)
 
 
 @asynccontextmanager

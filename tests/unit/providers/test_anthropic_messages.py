@@ -55,7 +55,7 @@ def start(**usage: int) -> dict[str, Any]:
     return {"type": "message_start", "message": {"id": "msg", "model": "served", "usage": usage}}
 
 
-def test_instructions_leave_the_conversation_and_neighbours_are_joined() -> None:
+def test_instructions_leave_the_conversation_and_neighbours_share_a_turn() -> None:
     request = ask(
         ("system", "s1"),
         ("user", "u1"),
@@ -70,15 +70,41 @@ def test_instructions_leave_the_conversation_and_neighbours_are_joined() -> None
     assert encode(request, COMPAT) == {
         "model": "m",
         "max_tokens": 50,
-        "system": "s1\n\ns2",
+        "system": [{"type": "text", "text": "s1\n\n"}, {"type": "text", "text": "s2"}],
         "messages": [
-            {"role": "user", "content": "u1\n\nu2"},
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "u1\n\n"}, {"type": "text", "text": "u2"}],
+            },
             {"role": "assistant", "content": "a"},
             {"role": "user", "content": "u3"},
         ],
         "temperature": 1.0,
         "stream": True,
     }
+
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+def test_a_shared_prefix_is_marked_where_it_ends() -> None:
+    messages = (
+        Message(role="system", content="s", is_shared_prefix=True),
+        Message(role="user", content="artefact", is_shared_prefix=True),
+        Message(role="user", content=""),
+        Message(role="user", content="persona"),
+    )
+    body = encode(CompletionRequest(model="m", messages=messages, max_tokens=50), COMPAT)
+    assert body["system"] == [{"type": "text", "text": "s", **MARK}]
+    blocks = [{"type": "text", "text": "artefact\n\n", **MARK}, {"type": "text", "text": "persona"}]
+    assert body["messages"] == [{"role": "user", "content": blocks}]
+
+
+def test_of_five_marks_the_four_longest_prefixes_keep_theirs() -> None:
+    messages = tuple(Message(role="user", content=str(i), is_shared_prefix=True) for i in range(5))
+    body = encode(CompletionRequest(model="m", messages=messages, max_tokens=50), COMPAT)
+    (turn,) = body["messages"]
+    assert ["cache_control" in block for block in turn["content"]] == [False, True, True, True, True]
 
 
 def test_instructions_alone_become_the_question() -> None:
@@ -136,7 +162,9 @@ def test_input_is_the_sum_with_cache_and_output_replaces() -> None:
         stop(output_tokens=7, input_tokens=4),
         {"type": "message_stop"},
     )
-    assert got.usage == Usage(input_tokens=11, output_tokens=7, cached_input_tokens=5)
+    assert got.usage == Usage(
+        input_tokens=11, output_tokens=7, cached_input_tokens=5, cache_write_input_tokens=2
+    )
     assert got.model_served == "served"
     assert got.request_id == "msg"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.providers.base import ProviderError, RateLimitedError
+from workers.providers.base import OverloadedError, ProviderError, RateLimitedError
 from workers.providers.error_body import parse_error_body
 from workers.providers.error_class import classify, classify_embedded, refused_field
 
@@ -46,6 +46,7 @@ def gemini(message: str) -> list[dict[str, Any]]:
         (503, "overload"),
         (504, "overload"),
         (529, "overload"),
+        (202, "malformed"),
         (204, "malformed"),
         (700, "malformed"),
     ],
@@ -64,6 +65,11 @@ def test_the_status_alone_gives_a_class(status: int, expected: str) -> None:
         (400, openai("too long", code="context_length_exceeded"), "context"),
         (400, openai("This model's maximum context length is 8192 tokens"), "context"),
         (400, openai("prompt is too long: 250000 tokens > 200000 maximum"), "context"),
+        (400, openai("input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000"), "context"),
+        (400, openai("This model's maximum prompt length is 131072 but the request contains 140000"), "context"),
+        (400, openai("Please reduce the length of the messages or completion."), "context"),
+        (400, openai("it does not fit", type_="exceed_context_size_error"), "context"),
+        (413, openai("Request too large: tokens per minute", code="rate_limit_exceeded"), "context"),
         (400, gemini("The input token count (9) exceeds the maximum number of tokens"), "context"),
         (400, gemini("API key not valid."), "auth"),
         (400, [{"error": {"code": 400, "message": "?", "details": [{"reason": "API_KEY_INVALID"}]}}], "auth"),
@@ -85,6 +91,24 @@ def test_a_429_carries_the_stated_wait() -> None:
     error = classify(429, {"Retry-After": "3"}, b"", now_epoch_seconds=0.0)
     assert isinstance(error, RateLimitedError)
     assert error.retry_after_seconds == 3.0
+
+
+@pytest.mark.parametrize("status", [500, 503, 529])
+def test_an_overload_carries_the_stated_wait_too(status: int) -> None:
+    error = classify(status, {"Retry-After": "3"}, b"", now_epoch_seconds=0.0)
+    assert isinstance(error, OverloadedError)
+    assert error.retry_after_seconds == 3.0
+    unstated = classify(status, {"x-ratelimit-reset-tokens": "6m0s"}, b"", now_epoch_seconds=0.0)
+    assert isinstance(unstated, OverloadedError)
+    assert unstated.retry_after_seconds is None
+
+
+def test_an_embedded_overload_has_the_status_it_would_have_had() -> None:
+    error = classify_embedded(
+        {"type": "error", "error": {"type": "overloaded_error", "message": "retry in 2s"}}
+    )
+    assert isinstance(error, OverloadedError)
+    assert (error.status, error.retry_after_seconds) == (529, 2.0)
 
 
 @pytest.mark.parametrize(

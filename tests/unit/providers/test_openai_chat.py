@@ -75,6 +75,25 @@ def test_compat_shapes_what_is_sent() -> None:
     assert body.keys() == {"model", "messages", "max_completion_tokens", "temperature", "stream"}
 
 
+def test_neighbouring_user_messages_are_one_turn_without_marks() -> None:
+    messages = (
+        Message(role="system", content="s1"),
+        Message(role="system", content="s2"),
+        Message(role="user", content="artefact", is_shared_prefix=True),
+        Message(role="user", content="persona"),
+        Message(role="assistant", content="a"),
+        Message(role="user", content="u"),
+    )
+    body = encode(CompletionRequest(model="m", messages=messages, max_tokens=50), Compat())
+    assert body["messages"] == [
+        {"role": "system", "content": "s1"},
+        {"role": "system", "content": "s2"},
+        {"role": "user", "content": "artefact\n\npersona"},
+        {"role": "assistant", "content": "a"},
+        {"role": "user", "content": "u"},
+    ]
+
+
 def test_what_was_refused_is_replaced_or_left_away() -> None:
     compat = Compat()
     assert "max_completion_tokens" in encode(REQUEST, compat.without("max_tokens"))
@@ -96,6 +115,7 @@ def test_a_key_is_sent_only_where_there_is_one() -> None:
         ("length", FinishReason.LENGTH),
         ("tool_calls", FinishReason.TOOL_CALLS),
         ("model_length", FinishReason.LENGTH),
+        ("function_call", FinishReason.TOOL_CALLS),
         ("sunset", FinishReason.UNKNOWN),
         (None, FinishReason.UNKNOWN),
     ],
@@ -104,10 +124,46 @@ def test_finish_reasons_are_mapped(word: str | None, reason: FinishReason) -> No
     assert read({"content": "x"}, word).finish_reason is reason
 
 
-@pytest.mark.parametrize("word", ["error", "insufficient_system_resource"])
-def test_a_provider_that_gave_up_is_overloaded(word: str) -> None:
-    with pytest.raises(OverloadedError):
+@pytest.mark.parametrize(("word", "status"), [("error", 502), ("insufficient_system_resource", 503)])
+def test_a_provider_that_gave_up_is_overloaded(word: str, status: int) -> None:
+    with pytest.raises(OverloadedError) as caught:
         read({"content": "half"}, word)
+    assert caught.value.status == status
+
+
+@pytest.mark.parametrize("word", ["content_filter", "content_filter: SAFETY", "refusal", "SAFETY"])
+def test_a_filtered_reply_is_a_refusal(word: str) -> None:
+    with pytest.raises(RefusedError):
+        read({"content": "half"}, word)
+
+
+def tool_call(arguments: str, **extra: Any) -> dict[str, Any]:
+    return {"function": {"name": "f", "arguments": arguments}, **extra}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "tokens", "reason"),
+    [
+        ('{"a": 1', 50, FinishReason.LENGTH),  # REQUEST allows 50 tokens
+        ('{"a": 1', 49, FinishReason.TOOL_CALLS),
+        ('{"a": 1}', 50, FinishReason.TOOL_CALLS),
+        ("", 50, FinishReason.TOOL_CALLS),
+    ],
+)
+def test_a_tool_call_cut_at_the_limit_is_a_truncation_whatever_it_says(
+    arguments: str, tokens: int, reason: FinishReason
+) -> None:
+    usage = {"prompt_tokens": 2, "completion_tokens": tokens}
+    message = {"content": "x", "tool_calls": [tool_call(arguments, id="1")]}
+    assert read(message, "tool_calls", usage=usage).finish_reason is reason
+    pieces = [delta(content="x", tool_calls=[tool_call(piece, index=0)]) for piece in arguments or [""]]
+    assert streamed(*pieces, {**delta("tool_calls"), "usage": usage}).finish_reason is reason
+
+
+def test_a_cut_tool_call_without_text_says_that_it_was_cut() -> None:
+    usage = {"prompt_tokens": 2, "completion_tokens": 50}
+    with pytest.raises(EmptyReplyError, match="cut off while calling a tool"):
+        read({"content": None, "tool_calls": [tool_call("{")]}, "tool_calls", usage=usage)
 
 
 def test_an_upstream_error_inside_a_choice_keeps_its_class() -> None:
@@ -193,6 +249,24 @@ def test_a_refusal_is_its_own_error_with_its_cost() -> None:
             {"prompt_tokens": 9, "completion_tokens": 4, "prompt_cache_hit_tokens": 5},
             Usage(input_tokens=9, output_tokens=4, cached_input_tokens=5),
         ),
+        (
+            {
+                "prompt_tokens": 9,
+                "completion_tokens": 4,
+                "prompt_tokens_details": {"cached_tokens": 6, "cache_write_tokens": 2},
+            },
+            Usage(input_tokens=9, output_tokens=4, cached_input_tokens=6, cache_write_input_tokens=2),
+        ),
+        # Never more than the prompt: 9 − 6 read leave 3 to write.
+        (
+            {
+                "prompt_tokens": 9,
+                "completion_tokens": 4,
+                "prompt_tokens_details": {"cached_tokens": 6},
+                "cache_creation_input_tokens": 7,
+            },
+            Usage(input_tokens=9, output_tokens=4, cached_input_tokens=6, cache_write_input_tokens=3),
+        ),
         # Thinking that only the total knows of: 30 − 9 = 21.
         (
             {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 30},
@@ -267,6 +341,11 @@ _json = st.recursive(
                     "finish_reason",
                     "text",
                     "error",
+                    "tool_calls",
+                    "function",
+                    "arguments",
+                    "index",
+                    "prompt_tokens_details",
                 ]
             ),
             inner,

@@ -4,8 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workers.core.reply import CompletionRequest, Message
 from workers.errors import SettingsError
-from workers.providers.registry import PROVIDERS, ProviderSpec, enabled, how_to_enable
+from workers.providers.prices import cheapest, price_of
+from workers.providers.registry import (
+    PROVIDERS,
+    ProviderConfig,
+    ProviderSpec,
+    bucket_key,
+    cheap_model,
+    enabled,
+    how_to_enable,
+)
 from workers.providers.wire_provider import WIRES
 
 KEYED = [spec for spec in PROVIDERS.values() if spec.needs_key]
@@ -103,6 +113,67 @@ def test_a_spoilt_key_is_refused_without_being_shown(key: str) -> None:
 def test_keys_are_in_no_repr() -> None:
     config = enabled({"OPENAI_API_KEY": "sk-hush"})["openai"]
     assert "sk-hush" not in repr(config) + str(config) + f"{config}"
+
+
+def test_a_bucket_is_a_providers_a_keys_and_a_familys() -> None:
+    """BLAKE2b of "abc" begins ba80a53f (RFC 7693, appendix A)."""
+    config = enabled({"OPENAI_API_KEY": "abc"})["openai"]
+    assert config.key_digest == "ba80a53f"
+    assert bucket_key(config, "gpt") == "openai:ba80a53f:gpt"
+    assert bucket_key(enabled({"LOCAL_BASE_URL": "http://x"})["local"], "qwen") == "local:nokey:qwen"
+
+
+def test_limits_are_handed_on() -> None:
+    limits = (
+        *("requests_per_minute", "input_tokens_per_minute", "output_tokens_per_minute"),
+        *("requests_per_day", "concurrency"),
+    )
+    for spec in KEYED:
+        config = enabled({spec.key_variables[0]: "k"})[spec.name]
+        assert [getattr(config, name) for name in limits] == [getattr(spec, name) for name in limits]
+        assert all(getattr(spec, name) is None or getattr(spec, name) > 0 for name in limits)
+
+
+@pytest.mark.parametrize("spec", KEYED, ids=lambda spec: spec.name)
+def test_a_cheap_model_is_the_cheapest_that_is_priced(spec: ProviderSpec) -> None:
+    assert spec.cheap_model == cheapest(spec.name)
+
+
+def configured(name: str, **environment: str) -> ProviderConfig:
+    return enabled(environment)[name]
+
+
+def test_a_cheap_model_stands_in_for_its_family() -> None:
+    simulator = configured("simulator", CONSENSUS_SIMULATOR_URL="http://10.0.0.1:9000")
+    assert cheap_model(simulator, "sim-birch") == "sim-birch-small"
+    assert price_of("simulator", "sim-birch-small") is not None
+    assert cheap_model(configured("openai", OPENAI_API_KEY="k"), "gpt") == "gpt-6-luna"
+    elsewhere = configured("openai", OPENAI_API_KEY="k", OPENAI_BASE_URL="http://vllm:8000")
+    assert cheap_model(elsewhere, "gpt") is None
+    assert cheap_model(configured("local", LOCAL_BASE_URL="http://x"), "qwen") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "is_sent"),
+    [
+        ("openai", "gpt-5-mini", False),
+        ("openai", "gpt-6-luna", False),
+        ("openai", "o3", False),
+        ("openai", "gpt-5-chat-latest", True),
+        ("openai", "gpt-4.1", True),
+        ("anthropic", "claude-sonnet-5-5", False),
+        ("anthropic", "claude-haiku-4-5", True),
+        ("mistral", "mistral-small-latest", True),
+    ],
+)
+def test_models_that_think_are_sent_no_temperature(name: str, model: str, is_sent: bool) -> None:
+    compat = enabled({f"{name.upper()}_API_KEY": "k"})[name].compat
+    request = CompletionRequest(
+        model=model, messages=(Message(role="user", content="x"),), max_tokens=9, temperature=0.5
+    )
+    body = WIRES[PROVIDERS[name].wire].encode(request, compat)
+    assert ("temperature" in body) is is_sent
+    assert ("max_completion_tokens" in body) is (name == "openai")
 
 
 def test_the_simulator_is_never_mixed_with_real_ones() -> None:

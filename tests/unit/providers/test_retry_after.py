@@ -31,6 +31,9 @@ def wait(headers: dict[str, str], body: bytes = b"", *, cap_seconds: float = 86_
         ("Wednesday, 18-May-33 03:34:20 GMT", 60.0),
         ("Wed May 18 03:34:20 2033", 60.0),
         ("Wed, 18 May 2033 03:32:20 GMT", 0.0),
+        ("30s", 30.0),
+        ("1m30s", 90.0),
+        ("2033-05-18T03:34:20Z", 60.0),
         ("Fri, 31 Dec 9999 23:59:59 GMT", 86_400.0),
         ("nan", None),
         ("inf", None),
@@ -67,6 +70,13 @@ def test_a_date_without_a_zone_is_gmt_wherever_this_machine_stands(monkeypatch: 
         ("try again in 5 more turns", None),
         ("try again later", None),
         ('"retryDelay": "..s"', None),
+        ('{"retry_after": 5}', 5.0),
+        ('{"error": {"retry_after_seconds":"5.5" }}', 5.5),
+        ('{"retry_after": "soon"}', None),
+        ('{"retry_after": null}', None),
+        # 2_000_000_007_500 ms is 7.5 s from now; OpenRouter's own spelling, inside `error.metadata`.
+        ('{"metadata": {"headers": {"X-RateLimit-Reset": "2000000007500"}}}', 7.5),
+        ('{"metadata": {"headers": {"X-RateLimit-Reset": "never"}}}', None),
     ],
 )
 def test_a_body_may_hint(body: str, seconds: float | None) -> None:
@@ -103,6 +113,16 @@ def test_resets_are_moments_durations_or_epochs(value: str, seconds: float | Non
     assert got == (None if seconds is None else pytest.approx(seconds))
 
 
+def test_without_a_time_only_waits_are_read_and_no_moments() -> None:
+    def timeless(headers: dict[str, str], body: bytes = b"") -> float | None:
+        return retry_after_seconds(headers, body, now_epoch_seconds=None)
+
+    assert timeless({"retry-after": "3"}) == 3.0
+    assert timeless({}, b"try again in 2s") == 2.0
+    assert timeless({"retry-after": "Wed, 18 May 2033 03:34:20 GMT", "x-ratelimit-reset": "9"}) is None
+    assert timeless({}, b'{"X-RateLimit-Reset": "2000000007500"}') is None
+
+
 def test_exhausted_limits_are_all_waited_for_and_others_not() -> None:
     headers = {
         "x-ratelimit-remaining-requests": "0",
@@ -129,11 +149,11 @@ def test_exhausted_limits_are_all_waited_for_and_others_not() -> None:
         max_size=4,
     ),
     st.binary(max_size=80),
-    st.floats(min_value=0, max_value=1e12),
+    st.floats(min_value=0, max_value=1e12) | st.none(),
     st.floats(min_value=0, max_value=1e6),
 )
 def test_any_bytes_give_a_wait_within_bounds_or_none(
-    headers: list[tuple[bytes, bytes]], body: bytes, now: float, cap: float
+    headers: list[tuple[bytes, bytes]], body: bytes, now: float | None, cap: float
 ) -> None:
     got = retry_after_seconds(httpx.Headers(headers), body, now_epoch_seconds=now, cap_seconds=cap)
     assert got is None or 0.0 <= got <= cap
