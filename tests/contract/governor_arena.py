@@ -14,7 +14,7 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.unit.governor.virtual_time import VirtualTimeLoop
-from workers.governor.base import Demand, GovernorStore, Limits
+from workers.governor.base import Demand, GovernorStore, Grant, Lane, Limits, Settlement, Signal
 from workers.governor.local import LocalStore
 from workers.governor.redis import RedisStore
 
@@ -61,7 +61,7 @@ class Arena:
         self._stores.append(store)
         return store
 
-    async def settle(self, waiting: int) -> None:
+    async def settle(self, waiting: int, lane: Lane = Lane.INTERACTIVE) -> None:
         """Until that many callers stand in line on `provider`."""
         if self.redis is None:
             for _ in range(10):
@@ -70,14 +70,14 @@ class Arena:
         redis = self.redis
 
         async def stands() -> bool:
-            return await redis.zcard("test:{provider}:line") == waiting
+            return await redis.zcard(f"test:{{provider}}:line:{lane}") == waiting
 
         await until(stands)
 
     async def assert_nothing_is_left(self) -> None:
         """No ticket in the line and no lease."""
         if self.redis is not None:
-            for name in ("line", "heard", "leases"):
+            for name in ("line:interactive", "line:batch", "heard", "leases"):
                 assert await self.redis.zcard(f"test:{{provider}}:{name}") == 0, name
 
     async def aclose(self) -> None:
@@ -126,11 +126,28 @@ every_redis = _over("fakeredis", "valkey")
 real_redis = _over("valkey")
 
 
-def demand(limits: Limits, key: str = "provider") -> Demand:
-    return Demand(key=key, limits=limits)
+def demand(
+    limits: Limits,
+    key: str = "provider",
+    lane: Lane = Lane.INTERACTIVE,
+    input_tokens: int = 0,
+    output_tokens: int = 0,
+) -> Demand:
+    return Demand(key=key, limits=limits, lane=lane, input_tokens=input_tokens, output_tokens=output_tokens)
 
 
 async def start_of(store: GovernorStore, wanted: Demand, *, deadline_seconds: float = 20.0) -> float:
     """When the next caller may start, on the loop's clock."""
     grant = await store.acquire(wanted, deadline_seconds=deadline_seconds)
     return asyncio.get_running_loop().time() + grant.wait_seconds
+
+
+async def give_back(
+    store: GovernorStore, wanted: Demand, grant: Grant, settlement: Settlement | None = None
+) -> None:
+    """The call succeeded and used what was expected, unless the test says otherwise."""
+    await store.release(wanted, grant, settlement or Settlement(is_success=True))
+
+
+async def block(store: GovernorStore, key: str, seconds: float) -> None:
+    await store.hear(key, Limits(), Signal(block_seconds=seconds))

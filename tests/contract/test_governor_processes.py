@@ -13,8 +13,10 @@ from tests.contract.governor_arena import (
     WITHIN,
     Arena,
     Beats,
+    block,
     demand,
     every_redis,
+    give_back,
     start_of,
     until,
 )
@@ -59,13 +61,13 @@ async def test_two_processes_share_the_places_in_order_of_arrival(arena: Arena) 
         store = stores[number % 3 // 2]
         grant = await store.acquire(wanted, deadline_seconds=5)
         order.append(number)
-        await store.release(wanted, grant)
+        await give_back(store, wanted, grant)
 
     calls = []
     for number in range(9):
         calls.append(asyncio.create_task(call(number)))
         await arena.settle(waiting=number + 1)
-    await stores[0].release(wanted, first)
+    await give_back(stores[0], wanted, first)
     await asyncio.gather(*calls)
 
     assert order == list(range(9))
@@ -78,7 +80,7 @@ async def test_a_block_heard_by_one_process_puts_off_the_starts_another_reserved
     for _ in range(2):
         await start_of(here, demand(ONE_PER_SECOND))
 
-    await there.block("provider", 5)
+    await block(there, "provider", 5)
     assert here.paused_seconds("provider") == 0
     next_start = await start_of(here, demand(ONE_PER_SECOND)) - begin
 
@@ -110,7 +112,7 @@ async def test_the_lease_of_a_running_call_is_renewed_as_long_as_it_runs(arena: 
     wanted = demand(Limits(concurrency=2))
     lease = await store.acquire(wanted, deadline_seconds=5)
     ended = await store.acquire(wanted, deadline_seconds=5)
-    await store.release(wanted, ended)
+    await give_back(store, wanted, ended)
 
     for _ in range(3):
         # As if 25 of the 30 seconds had passed.
@@ -130,7 +132,7 @@ async def test_a_process_that_only_waits_hears_of_a_block_with_its_next_renewal(
     here, there = arena.process(sleep=beats.sleep), arena.process()
     await here.acquire(demand(Limits(requests_per_minute=60, concurrency=2)), deadline_seconds=5)
 
-    await there.block("provider", 5)
+    await block(there, "provider", 5)
     beats.due.set()
 
     async def has_heard() -> bool:
@@ -149,7 +151,7 @@ async def test_a_waiter_is_spoken_for_as_long_as_its_process_lives(arena: Arena)
     await arena.process().acquire(wanted, deadline_seconds=5)
     waiters = [asyncio.create_task(store.acquire(wanted, deadline_seconds=5)) for _ in range(2)]
     await arena.settle(waiting=2)
-    last: Any = (await arena.redis.zrange("test:{provider}:line", -1, -1))[0]
+    last: Any = (await arena.redis.zrange("test:{provider}:line:interactive", -1, -1))[0]
 
     nearly_silent = await server_us(arena.redis) - 2_000_000
     await arena.redis.zadd("test:{provider}:heard", {last: nearly_silent})
@@ -166,7 +168,7 @@ async def test_a_waiter_is_spoken_for_as_long_as_its_process_lives(arena: Arena)
 async def test_a_waiter_of_a_killed_worker_is_forgotten_after_a_few_seconds(arena: Arena) -> None:
     assert arena.redis is not None
     store, wanted = arena.process(), demand(Limits(concurrency=1))
-    await arena.redis.zadd("test:{provider}:line", {"killed:1": 1})
+    await arena.redis.zadd("test:{provider}:line:interactive", {"killed:1": 1})
     await arena.redis.zadd("test:{provider}:heard", {"killed:1": await server_us(arena.redis)})
     with pytest.raises(SlotTimeoutError):
         await store.acquire(wanted, deadline_seconds=0)

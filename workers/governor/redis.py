@@ -1,13 +1,13 @@
-"""The shared store: slots in Redis, decided by one Lua script (DESIGN §4).
+"""The shared store: slots in Redis, decided by Lua scripts (DESIGN §4).
 
 What a provider allows is kept in one hash tag per key, `{key}`; `scripts/acquire.lua` maps the names. Redis
 decides and its clock counts; this process only waits, and keeps what it holds alive:
 
-* *Rate*: GCRA. The script books the next start and says how long to sleep: one round trip, one sleep.
+* *Rates*: GCRA. The script books the next start and says how long to sleep: one round trip, one sleep.
 * *Concurrency*: a lease per running call, renewed while the call runs however long it takes. The leases of a
   killed process end by themselves within `lease_seconds`.
-* *Order*: a line of tickets. Of this process's waiters only the first asks again, because no other can be
-  next; a place given back in this process wakes it at once.
+* *Order*: a line of tickets per lane. Of this process's waiters in a lane only the first asks again, because no
+  other can be next; a place given back in this process wakes it at once.
 
 Everything here belongs to one event loop."""
 
@@ -15,75 +15,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
-import enum
 import importlib.resources
 import itertools
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final, TypeVar
 
 from redis.asyncio import Redis
 from redis.commands.core import AsyncScript
 from redis.exceptions import RedisError
 
 from workers.errors import InputError, SlotTimeoutError, StoreLostError
-from workers.governor.base import Demand, Grant, Limits
+from workers.governor import line as asking
+from workers.governor import wire
+from workers.governor.base import Demand, Grant, Lane, Limits, Settlement, Signal, Snapshot
+from workers.governor.line import Line, ask_again_seconds
+from workers.governor.wire import MICROSECONDS, Answer, Arguments, Verdict
 
-MICROSECONDS = 1_000_000
-#: A waiter whose process has not spoken for it this long is forgotten: its process was killed.
-SILENCE_SECONDS = 3.0
-#: How long this process's first waiter waits before it asks again: at least `SHORTEST` for each place up to
-#: its own, and an eighth of the time in which the line has not moved, so that at most an eighth is lost.
-SHORTEST_ASK_SECONDS = 0.004
-LONGEST_ASK_SECONDS = 0.25
-ASK_SHARE_OF_STANDSTILL = 1 / 8
-_REQUESTS = "requests"
-_RATE_BUCKETS = (_REQUESTS,)
-
-
-class _Verdict(enum.IntEnum):
-    REFUSED = -1
-    IN_LINE = 0
-    GRANTED = 1
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
-    """What the script said. For a ticket in line `wait_us` is the soonest it can possibly start."""
-
-    verdict: _Verdict
-    wait_us: int
-    ahead: int
-    places_left: int
-    paused_us: int
-
-
-class _Line:
-    """What this process knows and says about one key.
-
-    `talking` lets one question out at a time, so that tickets are drawn in the order of the calls; whoever
-    queued behind a question that failed shares its failure instead of waiting for another (`losses`).
-    `front` is held by the waiter that asks for all of this process."""
-
-    def __init__(self) -> None:
-        self.talking = asyncio.Lock()
-        self.front = asyncio.Lock()
-        self.freed = asyncio.Event()
-        self.losses = 0
-        self.held: set[str] = set()
-        self.waiting: set[str] = set()
-        self.ended: set[str] = set()
-        self.paused_us = 0
-
-    @property
-    def is_busy(self) -> bool:
-        return bool(self.held or self.waiting or self.ended)
-
-    def raise_if_lost(self, losses: int) -> None:
-        """Raises: `StoreLostError` if Redis failed to answer anybody since `losses` was read."""
-        if self.losses != losses:
-            raise StoreLostError("Redis did not answer another question about this key")
+SILENCE_SECONDS: Final = 3.0
+"""A waiter whose process has not spoken for it this long is forgotten: its process was killed."""
+_Result = TypeVar("_Result")
 
 
 class RedisStore:
@@ -112,20 +63,20 @@ class RedisStore:
         self._beat_seconds = min(lease_seconds, SILENCE_SECONDS) / 3
         self._reply_seconds = reply_seconds
         self._sleep = sleep
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, Line] = {}
         self._keeper: asyncio.Task[None] | None = None
         self._farewells: set[asyncio.Task[None]] = set()
         scripts = importlib.resources.files("workers.governor") / "scripts"
-        self._acquire, self._release, self._keep, self._block = (
+        self._acquire, self._release, self._keep, self._hear, self._look = (
             client.register_script((scripts / f"{name}.lua").read_text(encoding="utf-8"))
-            for name in ("acquire", "release", "keep", "block")
+            for name in ("acquire", "release", "keep", "hear", "snapshot")
         )
 
     async def acquire(self, demand: Demand, *, deadline_seconds: float) -> Grant:
-        """Wait for a place among the running calls, in order of arrival, and reserve a start time.
+        """Wait for a place in the demand's lane, in order of arrival, and reserve a start time.
 
-        Refused, it leaves nothing behind. Cancelled, it leaves no ticket and no lease; a start that was just
-        reserved is lost, because others already hold later ones.
+        Refused or cancelled, it leaves nothing behind; of a start that was just reserved and after which others
+        already hold later ones, tokens and the day's count come back, but not the start.
         Raises: `SlotTimeoutError` as soon as it is certain that the start would be later than
         `deadline_seconds` from now; `StoreLostError` if Redis does not answer within `reply_seconds`.
         """
@@ -134,15 +85,15 @@ class RedisStore:
         ticket = f"{self._owner}:{next(self._numbers)}"
         try:
             answer = await self._ask(line, demand, ticket, give_up_at)
-            if answer.verdict is _Verdict.IN_LINE:
+            if answer.verdict is Verdict.IN_LINE:
                 answer = await self._stand_in_line(line, demand, ticket, give_up_at)
         except asyncio.CancelledError:
             await self._withdraw(demand, line, ticket)
             raise
         except StoreLostError:
-            # The script may have run all the same; what it gave is returned as soon as Redis answers again.
-            if demand.limits.concurrency is not None:
-                line.ended.add(ticket)
+            # The script may have run all the same; its place is returned as soon as Redis answers again.
+            if _leaves_traces(demand):
+                line.ended[ticket] = wire.left_arguments(ticket)
                 self._start_keeping()
             raise
         except TimeoutError:
@@ -151,8 +102,8 @@ class RedisStore:
                 f"no place on {demand.key} became free within {deadline_seconds:g} s",
                 wait_seconds=deadline_seconds,
             ) from None
-        if demand.limits.concurrency is not None:
-            line.held.add(ticket)
+        if wire.needs_lease(demand.limits):
+            line.leases.add(ticket)
             self._start_keeping()
         return Grant(
             lease_id=ticket,
@@ -160,32 +111,52 @@ class RedisStore:
             paused_seconds=answer.paused_us / MICROSECONDS,
         )
 
-    async def release(self, demand: Demand, grant: Grant) -> None:
-        """Give the slot back and wake this process's first waiter. Safe to repeat.
+    async def release(self, demand: Demand, grant: Grant, settlement: Settlement) -> None:
+        """Give the slot back and settle it in one question, and wake this process's next waiter. Safe to repeat.
 
         Raises: `StoreLostError`; the slot then comes back when Redis does, or when its lease ends.
         """
-        line = self._line(demand.key)
-        if grant.lease_id in line.held:
-            line.held.discard(grant.lease_id)
-            await self._leave(demand.key, line, grant.lease_id)
+        line, ticket = self._line(demand.key), grant.lease_id
+        line.leases.discard(ticket)
+        taken = line.taken.pop(ticket, None)
+        if taken is None:
+            return
+        arguments = wire.settle_arguments(ticket, demand, taken, settlement)
+        if arguments is not None:
+            await self._leave(demand.key, line, ticket, arguments)
 
-    async def block(self, key: str, seconds: float) -> None:
-        """Nobody may start on `key` for that long, and reserved starts move back by as much.
-
-        A block never shortens one that stands. Raises: `StoreLostError`.
+    async def hear(self, key: str, limits: Limits, signal: Signal) -> None:
+        """Tell everybody what a provider said. A block also moves reserved starts back by as much as it lasts,
+        and never shortens one that stands. Raises: `StoreLostError`.
         """
-        line = self._line(key)
-        if seconds > 0:
-            keys = self._keys(key, "blocked", "paused", *_RATE_BUCKETS)
-            async with self._conversation(line):
-                line.paused_us = await self._run(self._block, keys, [round(seconds * MICROSECONDS)])
+        line, arguments = self._line(key), wire.hear_arguments(limits, signal)
+        async with self._conversation(line):
+            line.paused_us = await self._run(self._hear, self._keys(key, wire.HEAR_KEYS), arguments)
 
     def paused_seconds(self, key: str) -> float:
         """By how much blocks have put off reserved starts on `key` in total, as last heard (no I/O).
 
         Every answer of Redis about the key brings it up to date, whichever process blocked."""
         return self._line(key).paused_us / MICROSECONDS
+
+    async def snapshot(self, key: str, limits: Limits) -> Snapshot:
+        """How the key stands for everybody. Raises: `StoreLostError`."""
+        async with self._conversation(self._line(key)):
+            reply = await self._run(self._look, self._keys(key, wire.KEYS), [])
+        running, interactive, batch, blocked_us, cap, today, next_us = reply
+        places, per_day = limits.concurrency, limits.requests_per_day
+        return Snapshot(
+            is_shared=True,
+            running=running,
+            waiting_interactive=interactive,
+            waiting_batch=batch,
+            blocked_seconds=blocked_us / MICROSECONDS,
+            next_start_seconds=next_us / MICROSECONDS,
+            concurrency=places,
+            adaptive_concurrency=places if places is None or not cap else min(cap, places),
+            requests_today=today,
+            requests_remaining=None if per_day is None else max(0, per_day - today),
+        )
 
     async def aclose(self) -> None:
         """Stop renewing. What is still held ends with its lease."""
@@ -194,39 +165,26 @@ class RedisStore:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _line(self, key: str) -> _Line:
-        return self._lines.setdefault(key, _Line())
+    def _line(self, key: str) -> Line:
+        return self._lines.setdefault(key, Line())
 
-    def _keys(self, key: str, *names: str) -> list[str]:
+    def _keys(self, key: str, names: Sequence[str]) -> list[str]:
         return [f"{self._prefix}:{{{key}}}:{name}" for name in names]
 
-    async def _ask(self, line: _Line, demand: Demand, ticket: str, give_up_at: float) -> _Answer:
-        rates = _rates(demand.limits)
-        keys = self._keys(
-            demand.key, "leases", "line", "heard", "blocked", "paused", *(name for name, *_ in rates)
-        )
+    async def _ask(self, line: Line, demand: Demand, ticket: str, give_up_at: float) -> Answer:
         async with self._conversation(line):
+            line.places = demand.limits.concurrency or 0
             await self._report_ended(demand.key, line)
             left_us = max(0, round((give_up_at - asyncio.get_running_loop().time()) * MICROSECONDS))
-            arguments: list[str | float] = [
+            arguments = wire.acquire_arguments(
+                demand,
                 ticket,
-                demand.limits.concurrency or 0,
-                self._lease_us,
-                round(SILENCE_SECONDS * MICROSECONDS),
-                left_us,
-            ]
-            for _, cost, unit_us, burst_us in rates:
-                arguments += [cost, unit_us, burst_us]
-            reply = await self._run(self._acquire, keys, arguments)
-            answer = _Answer(
-                verdict=_Verdict(reply[0]),
-                wait_us=reply[1],
-                ahead=reply[2],
-                places_left=reply[3],
-                paused_us=reply[4],
+                lease_us=self._lease_us,
+                silence_us=round(SILENCE_SECONDS * MICROSECONDS),
+                longest_us=left_us,
             )
-            line.paused_us = answer.paused_us
-        if answer.verdict is _Verdict.REFUSED:
+            answer = await self._to_the_end(self._ask_and_note(line, demand.key, ticket, arguments))
+        if answer.verdict is Verdict.REFUSED:
             wait_seconds = answer.wait_us / MICROSECONDS
             raise SlotTimeoutError(
                 f"the next free start on {demand.key} is {wait_seconds:.1f} s away, "
@@ -235,62 +193,78 @@ class RedisStore:
             )
         return answer
 
-    async def _stand_in_line(self, line: _Line, demand: Demand, ticket: str, give_up_at: float) -> _Answer:
+    async def _ask_and_note(self, line: Line, key: str, ticket: str, arguments: Arguments) -> Answer:
+        """What was taken is noted even if the caller is cancelled meanwhile: it must be given back."""
+        reply = await self._run_in_time(self._acquire, self._keys(key, wire.KEYS), arguments)
+        answer, taken = wire.read_acquire(reply)
+        line.paused_us = answer.paused_us
+        if taken is not None:
+            line.taken[ticket] = taken
+        return answer
+
+    async def _stand_in_line(self, line: Line, demand: Demand, ticket: str, give_up_at: float) -> Answer:
         """Ask again until granted. Raises: TimeoutError at `give_up_at`, and whatever `_ask` raises."""
-        losses = line.losses
-        line.waiting.add(ticket)
+        losses, queue = line.losses, line.queues[demand.lane]
+        queue.waiting.add(ticket)
         self._start_keeping()
         try:
             async with asyncio.timeout_at(give_up_at):
-                await line.front.acquire()
+                await queue.front.acquire()
             try:
                 answer = await self._ask_from_the_front(line, demand, ticket, give_up_at, losses)
             finally:
-                line.front.release()
+                queue.front.release()
         finally:
-            line.waiting.discard(ticket)
-        if answer.places_left and line.waiting:
-            line.freed.set()
+            queue.waiting.discard(ticket)
+        if answer.places_left:
+            line.wake_next()
         return answer
 
     async def _ask_from_the_front(
-        self, line: _Line, demand: Demand, ticket: str, give_up_at: float, losses: int
-    ) -> _Answer:
-        clock = asyncio.get_running_loop().time
-        moved_at, pause_seconds, ahead = clock(), SHORTEST_ASK_SECONDS, -1
+        self, line: Line, demand: Demand, ticket: str, give_up_at: float, losses: int
+    ) -> Answer:
+        clock, queue = asyncio.get_running_loop().time, line.queues[demand.lane]
+        moved_at, pause_seconds, ahead = clock(), asking.SHORTEST_ASK_SECONDS, -1
         while True:
             line.raise_if_lost(losses)
-            await _wait(line, pause_seconds, give_up_at)
+            await queue.wait(pause_seconds, give_up_at)
             line.raise_if_lost(losses)
             answer = await self._ask(line, demand, ticket, give_up_at)
-            if answer.verdict is _Verdict.GRANTED:
+            if answer.verdict is Verdict.GRANTED:
                 return answer
             if answer.ahead != ahead:
                 moved_at, ahead = clock(), answer.ahead
-            pause_seconds = _ask_again_seconds(answer, clock() - moved_at)
+            pause_seconds = ask_again_seconds(demand.lane, answer, clock() - moved_at)
 
-    async def _withdraw(self, demand: Demand, line: _Line, ticket: str) -> None:
+    async def _withdraw(self, demand: Demand, line: Line, ticket: str) -> None:
         """Take a ticket back even if this caller is cancelled once more meanwhile."""
-        if demand.limits.concurrency is None:
+        taken, arguments = line.taken.pop(ticket, None), None
+        if taken is not None:
+            arguments = wire.settle_arguments(ticket, demand, taken, Settlement(is_sent=False))
+        elif _leaves_traces(demand):
+            arguments = wire.left_arguments(ticket)
+        if arguments is None:
             return
-        farewell = asyncio.create_task(self._leave(demand.key, line, ticket))
+        farewell = asyncio.create_task(self._leave(demand.key, line, ticket, arguments))
         self._farewells.add(farewell)
         farewell.add_done_callback(self._farewells.discard)
         with contextlib.suppress(StoreLostError):
             await asyncio.shield(farewell)
 
-    async def _leave(self, key: str, line: _Line, ticket: str) -> None:
-        line.ended.add(ticket)
+    async def _leave(self, key: str, line: Line, ticket: str, arguments: Arguments) -> None:
+        line.ended[ticket] = arguments
+        self._start_keeping()
         async with self._conversation(line):
             await self._report_ended(key, line)
 
-    async def _report_ended(self, key: str, line: _Line) -> None:
+    async def _report_ended(self, key: str, line: Line) -> None:
         """Calls that end together go out together: whoever speaks next says it for all."""
-        if ended := sorted(line.ended):
-            await self._run(self._release, self._keys(key, "leases", "line", "heard"), ended)
-            line.ended.difference_update(ended)
-            if line.waiting:
-                line.freed.set()
+        if ended := dict(line.ended):
+            arguments = [line.places, *itertools.chain.from_iterable(ended.values())]
+            await self._run(self._release, self._keys(key, wire.KEYS), arguments)
+            for ticket in ended:
+                del line.ended[ticket]
+            line.wake_next()
 
     def _start_keeping(self) -> None:
         if self._keeper is None or self._keeper.done():
@@ -304,65 +278,43 @@ class RedisStore:
                 with contextlib.suppress(StoreLostError):
                     await self._keep_line_alive(key, line)
 
-    async def _keep_line_alive(self, key: str, line: _Line) -> None:
+    async def _keep_line_alive(self, key: str, line: Line) -> None:
         async with self._conversation(line):
             await self._report_ended(key, line)
-            if line.held or line.waiting:
-                arguments: list[str | float] = [self._lease_us, len(line.held), *line.held, *line.waiting]
-                keys = self._keys(key, "leases", "heard", "paused")
-                line.paused_us = await self._run(self._keep, keys, arguments)
+            if line.leases or line.waiting:
+                arguments: Arguments = [self._lease_us, len(line.leases), *line.leases, *line.waiting]
+                line.paused_us = await self._run(self._keep, self._keys(key, wire.KEEP_KEYS), arguments)
 
     @contextlib.asynccontextmanager
-    async def _conversation(self, line: _Line) -> AsyncIterator[None]:
+    async def _conversation(self, line: Line) -> AsyncIterator[None]:
         losses = line.losses
         async with line.talking:
             line.raise_if_lost(losses)
             try:
                 yield
             except (RedisError, OSError, TimeoutError) as error:
-                line.losses += 1
-                line.freed.set()
+                line.note_loss()
                 reason = str(error) or f"no answer within {self._reply_seconds:g} s"
                 raise StoreLostError(f"Redis does not keep the governor's slots now: {reason}") from error
 
-    async def _run(self, script: AsyncScript, keys: Sequence[str], arguments: Sequence[str | float]) -> Any:
-        question = asyncio.create_task(self._run_in_time(script, keys, arguments))
+    async def _run(self, script: AsyncScript, keys: Sequence[str], arguments: Arguments) -> Any:
+        return await self._to_the_end(self._run_in_time(script, keys, arguments))
+
+    async def _to_the_end(self, question: Coroutine[Any, Any, _Result]) -> _Result:
+        asked = asyncio.create_task(question)
         try:
-            return await asyncio.shield(question)
+            return await asyncio.shield(asked)
         except asyncio.CancelledError:
             # Redis may be deciding at this moment. Keep the conversation until it has, or the ticket could be
             # taken back before it is drawn and would stay.
-            await asyncio.wait([question])
+            await asyncio.wait([asked])
             raise
 
-    async def _run_in_time(
-        self, script: AsyncScript, keys: Sequence[str], arguments: Sequence[str | float]
-    ) -> Any:
+    async def _run_in_time(self, script: AsyncScript, keys: Sequence[str], arguments: Arguments) -> Any:
         async with asyncio.timeout(self._reply_seconds):
             return await script(keys=keys, args=arguments)
 
 
-def _rates(limits: Limits) -> list[tuple[str, int, float, float]]:
-    """Per rate bucket: its name, what one call costs, µs per unit, burst in µs."""
-    if limits.requests_per_minute is None:
-        return []
-    unit_us = 60 * MICROSECONDS / limits.requests_per_minute
-    return [(_REQUESTS, 1, unit_us, limits.burst * unit_us)]
-
-
-def _ask_again_seconds(last: _Answer, standstill_seconds: float) -> float:
-    """How long to wait before asking again; not before half of what a rate limit makes one wait anyway."""
-    shortest = SHORTEST_ASK_SECONDS * (last.ahead + 1)
-    patience = min(max(shortest, standstill_seconds * ASK_SHARE_OF_STANDSTILL), LONGEST_ASK_SECONDS)
-    return max(patience, last.wait_us / MICROSECONDS / 2)
-
-
-async def _wait(line: _Line, seconds: float, give_up_at: float) -> None:
-    """Until a place is given back here, or `seconds` have passed. Raises: TimeoutError at `give_up_at`."""
-    loop = asyncio.get_running_loop()
-    if loop.time() >= give_up_at:
-        raise TimeoutError
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout_at(min(loop.time() + seconds, give_up_at)):
-            await line.freed.wait()
-    line.freed.clear()
+def _leaves_traces(demand: Demand) -> bool:
+    """Whether its ticket may stand in a line or hold a lease that nobody knows of."""
+    return demand.lane is Lane.BATCH or wire.needs_lease(demand.limits)

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
 
 from tests.unit.governor.virtual_time import run_in_virtual_time
 from workers.errors import SlotTimeoutError, StoreLostError
-from workers.governor.base import Demand, Grant, Limits
+from workers.governor.base import Demand, Grant, Limits, Settlement, Signal, Snapshot
 from workers.governor.governor import Governor
 
-LIMITED = Limits(requests_per_minute=60)
+#: Without `requests_per_minute`, so that pacing (test_pacing.py) leaves it as it is.
+LIMITED = Limits(concurrency=10)
+AT_REST = Snapshot(
+    is_shared=True,
+    running=0,
+    waiting_interactive=0,
+    waiting_batch=0,
+    blocked_seconds=0,
+    next_start_seconds=0,
+    concurrency=10,
+    adaptive_concurrency=10,
+    requests_today=0,
+    requests_remaining=None,
+)
 
 
 class ScriptedStore:
@@ -21,10 +35,13 @@ class ScriptedStore:
     def __init__(self, wait_seconds: float = 0.0) -> None:
         self.wait_seconds = wait_seconds
         self.is_lost = False
+        self.is_shared = True
         self.paused = 0.0
         self.asked: list[Demand] = []
         self.out: set[str] = set()
         self.blocks: list[tuple[str, float]] = []
+        self.signals: list[Signal] = []
+        self.settlements: list[Settlement] = []
         self.deadlines: list[float] = []
 
     async def acquire(self, demand: Demand, *, deadline_seconds: float) -> Grant:
@@ -38,14 +55,20 @@ class ScriptedStore:
         self.out.add(lease_id)
         return Grant(lease_id=lease_id, wait_seconds=self.wait_seconds, paused_seconds=self.paused)
 
-    async def release(self, demand: Demand, grant: Grant) -> None:
+    async def release(self, demand: Demand, grant: Grant, settlement: Settlement) -> None:
         await asyncio.sleep(0.001)
         self._raise_if_lost()
         self.out.discard(grant.lease_id)
+        self.settlements.append(settlement)
 
-    async def block(self, key: str, seconds: float) -> None:
+    async def hear(self, key: str, limits: Limits, signal: Signal) -> None:
         self._raise_if_lost()
-        self.blocks.append((key, seconds))
+        self.blocks.append((key, signal.block_seconds))
+        self.signals.append(signal)
+
+    async def snapshot(self, key: str, limits: Limits) -> Snapshot:
+        self._raise_if_lost()
+        return replace(AT_REST, is_shared=self.is_shared)
 
     def paused_seconds(self, key: str) -> float:
         return self.paused
@@ -126,15 +149,14 @@ def test_the_slot_comes_back_when_the_caller_is_cancelled_twice() -> None:
     run_in_virtual_time(scenario())
 
 
-def test_a_key_without_limits_never_asks_the_shared_store() -> None:
+def test_a_key_without_limits_still_hears_what_others_were_told() -> None:
     async def scenario() -> None:
-        shared, local = ScriptedStore(), ScriptedStore()
+        shared, local = ScriptedStore(wait_seconds=4), ScriptedStore()
         governor = governor_over(shared, local, Limits())
         async with governor.slot("p"):
-            pass
+            assert now() == pytest.approx(4)
         await governor.block("p", 5)
-        assert (shared.asked, shared.blocks) == ([], [])
-        assert local.blocks == [("p", 5)]
+        assert shared.blocks == local.blocks == [("p", 5)]
 
     run_in_virtual_time(scenario())
 

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.contract.governor_arena import block
 from tests.unit.governor.virtual_time import run_in_virtual_time
 from workers.errors import InputError, SlotTimeoutError
 from workers.governor.base import Demand, Limits
@@ -66,7 +67,7 @@ def test_a_block_that_comes_while_the_rate_makes_a_caller_wait_is_heard() -> Non
         await _starts(store, limits, 1)
         waiting = asyncio.create_task(_starts(store, limits, 1))
         await asyncio.sleep(0.5)
-        await store.block("p", 5)
+        await block(store, "p", 5)
         # Its turn was second 1; the block ends at 5.5.
         assert await waiting == [pytest.approx(5.5)]
 
