@@ -40,12 +40,13 @@ class CompletionRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens as the provider bills them; input includes cached input. `is_estimated`: the provider sent
-    none (a cut stream, a careless gateway) and we counted characters instead."""
+    """Tokens as the provider bills them; input includes what was read from and written to a cache.
+    `is_estimated`: the provider sent none (a cut stream, a careless gateway) and we counted characters instead."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_input_tokens: int = 0
+    cache_write_input_tokens: int = 0
     is_estimated: bool = False
 
     def __add__(self, other: Usage) -> Usage:
@@ -53,6 +54,7 @@ class Usage:
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
+            cache_write_input_tokens=self.cache_write_input_tokens + other.cache_write_input_tokens,
             is_estimated=self.is_estimated or other.is_estimated,
         )
 
