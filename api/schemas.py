@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from workers.provenance.ledger import Event
-from workers.provenance.repository.calls import RunUsage
 from workers.provenance.repository.runs import Run
+from workers.provenance.repository.usage import RunUsage
 
 #: Metadata nested deeper than this is an accident, and would be one for whoever reads it.
 MAX_METADATA_DEPTH = 32

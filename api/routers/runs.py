@@ -14,7 +14,7 @@ from workers.core.run import Outcome, RunState
 from workers.core.submission import check_files, check_spec
 from workers.errors import NotFoundError
 from workers.provenance import payload
-from workers.provenance.repository import calls, runs
+from workers.provenance.repository import runs, usage
 from workers.teams import load_team
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
@@ -104,5 +104,5 @@ def _detail(connection: Connection, run: runs.Run) -> RunDetail:
         # A redacted verdict is gone; the run and its outcome are still there to be shown.
         with contextlib.suppress(NotFoundError):
             verdict = payload.load(connection, run.verdict_digest)
-    usage = UsageOut.of(calls.usage_of(connection, run.run_id))
-    return RunDetail(**RunSummary.values_of(run), verdict=verdict, usage=usage)
+    used = UsageOut.of(usage.usage_of(connection, run.run_id))
+    return RunDetail(**RunSummary.values_of(run), verdict=verdict, usage=used)
