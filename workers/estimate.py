@@ -1,7 +1,7 @@
 """What a run will cost, before anything is sent: the first model of every seat, one call each (DESIGN §4, §7).
 
 The prompts are rendered as the seats will get them. What is not written yet (the candidate, the claims) is put
-at what models usually write, and at what they may write at most."""
+at what models usually write, and the candidate at most at what the coder may write."""
 
 from __future__ import annotations
 
@@ -106,11 +106,10 @@ def estimate(
         likely=_usual(Stage.CODER, coder, at_least=likely_tokens("".join(submitted.files.values()))),
         most=coder.max_tokens,
     )
-    # Claims are the reviewers' findings in fewer words.
-    claims = _Pending(
-        likely=sum(_usual(Stage.PANEL, seat) for seat in reviewers) // 2,
-        most=sum(seat.max_tokens for seat in reviewers),
-    )
+    # Claims are findings in fewer words. Were they put at all that reviewers may write, the lead's share would
+    # leave most budgets no room for anybody else.
+    written = sum(_usual(Stage.PANEL, seat) for seat in reviewers)
+    claims = _Pending(likely=written // 2, most=written)
     nothing = _Pending(likely=0, most=0)
     shown = {
         Stage.CODER: (submitted, nothing),

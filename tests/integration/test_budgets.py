@@ -228,7 +228,7 @@ def test_a_seats_event_says_what_it_spent(bench: Bench, models: ModelServer) -> 
     bench.ended(run_id)
 
     (written,) = events(bench, run_id, "candidate.written")
-    assert written["spent"] == {
+    assert written["usage"] == {
         "calls": 1,
         "input_tokens": 10,
         "output_tokens": 5,
@@ -236,7 +236,7 @@ def test_a_seats_event_says_what_it_spent(bench: Bench, models: ModelServer) -> 
         "cost_usd": 0.005,
     }
     reviews = events(bench, run_id, "review.arrived")
-    assert [review["spent"]["output_tokens"] for review in reviews] == [5, 5]
+    assert [review["usage"]["output_tokens"] for review in reviews] == [5, 5]
 
 
 def test_a_provider_that_bills_more_than_was_asked_for_is_shown(bench: Bench, models: ModelServer) -> None:

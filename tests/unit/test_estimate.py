@@ -53,11 +53,16 @@ def test_every_seat_is_estimated_once_in_flow_order() -> None:
     assert coder.worst == Amount(input_tokens=56, output_tokens=256, usd=Decimal("0.002616"))
     # The reviewer reads the candidate besides.
     assert (left.expected.input_tokens, left.worst.input_tokens) == (20 + 256, 56 + 256)
-    # Claims: half of what two reviewers usually write, at most all of it.
+    # Claims: half of what two reviewers usually write, at most as much.
     assert (consensus.expected.input_tokens, consensus.worst.input_tokens) == (20 + 256, 56 + 512)
     assert (lead.expected.input_tokens, lead.worst.input_tokens) == (20 + 256 + 256, 56 + 256 + 512)
     assert result.lead_share == lead.worst
     assert result.worst.output_tokens == 5 * 256
+    # Seats that may write a lot: 600 tokens of claims a reviewer are expected at most, of code all that fits.
+    long = {"models": ["local/a-1"], "max_tokens": 9000}
+    reviewers = {"left": {**long, "models": ["local/b-1"]}, "right": {**long, "models": ["local/c-1"]}}
+    *_, lead = estimated(make_team(coder=long, reviewers=reviewers), LOCAL).seats
+    assert (lead.expected.input_tokens, lead.worst.input_tokens) == (20 + 1500 + 600, 56 + 9000 + 1200)
 
 
 def test_a_candidate_is_as_long_as_the_code_it_changes() -> None:

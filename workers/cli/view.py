@@ -90,8 +90,8 @@ class RunView:
         payload = clean(event.payload)
         if payload.get("simulated"):
             self.is_simulated = True
-        if "spent" in payload:
-            self.spent = _sum(self.spent, payload["spent"])
+        if "usage" in payload:
+            self.spent = _sum(self.spent, payload["usage"])
         handler = getattr(self, "_on_" + event.kind.replace(".", "_"), None)
         if handler is not None:
             return str(handler(payload) or "") or None

@@ -193,7 +193,7 @@ def _claim(context: Context, key: SeatKey) -> Work | None:
 
 def _settle(context: Context, key: SeatKey, kind: str, result: dict[str, Any]) -> Next:
     with context.database.begin() as connection, ledger.writer(connection, key.run_id) as entries:
-        result = {**result, "spent": seat_spending(connection, key)}
+        result = {**result, "usage": seat_spending(connection, key)}
         is_ours = stages.settle(
             connection,
             key,
@@ -269,7 +269,7 @@ def record_give_up(
 ) -> None:
     """The ledger's event of a seat that gave up: a reviewer abstains, another stage fails."""
     kind = "review.abstained" if key.stage is Stage.PANEL else f"{key.stage}.failed"
-    spent = seat_spending(connection, key)
+    usage = seat_spending(connection, key)
     entries.append(
-        kind, {"seat": key.seat, "cause": cause, "detail": detail, "spent": spent}, at=context.now()
+        kind, {"seat": key.seat, "cause": cause, "detail": detail, "usage": usage}, at=context.now()
     )

@@ -135,9 +135,9 @@ def test_the_live_view_adds_up_what_the_seats_spent_against_the_budget() -> None
     view = RunView(title="t")
     view.apply(event("run.created", budget_usd=0.5, budget_tokens=None))
     view.apply(event("stage.opened", stage="coder", seats=["coder"]))
-    view.apply(event("candidate.written", seat="coder", files={}, spent=spent(0.1)))
+    view.apply(event("candidate.written", seat="coder", files={}, usage=spent(0.1)))
     view.apply(event("stage.opened", stage="panel", seats=["left", "right"]))
-    view.apply(event("review.arrived", seat="left", findings=[], spent=spent(0.2, estimated=True)))
+    view.apply(event("review.arrived", seat="left", findings=[], usage=spent(0.2, estimated=True)))
     line = view.apply(
         event(
             "budget.exhausted",
@@ -146,10 +146,14 @@ def test_the_live_view_adds_up_what_the_seats_spent_against_the_budget() -> None
             scope="run",
             unit="usd",
             budget=0.5,
+            spent=0.3,
+            reserved=0.0,
+            lead_share=0.1,
+            wanted=0.2,
         )
     )
     assert line == "panel right: the run's budget of $0.5000 is used up"
-    view.apply(event("review.abstained", seat="right", cause="budget", detail="d", spent=spent(None, 0)))
+    view.apply(event("review.abstained", seat="right", cause="budget", detail="d", usage=spent(None, 0)))
     # 15 + 15 + 5 tokens.
     assert view.spending() == "≈ $0.3000 of $0.5000 · 35 tokens"
     console = Console(width=80, record=True, file=io.StringIO())
@@ -159,7 +163,7 @@ def test_the_live_view_adds_up_what_the_seats_spent_against_the_budget() -> None
 
 def test_the_end_of_a_run_has_the_last_word_on_what_it_spent() -> None:
     view = RunView(title="t")
-    view.apply(event("candidate.written", seat="coder", files={}, spent=spent(0.1)))
+    view.apply(event("candidate.written", seat="coder", files={}, usage=spent(0.1)))
     view.apply(event("run.finished", outcome="degraded", reasons=[], spending=spent(0.4, estimated=True)))
     assert view.spending() == "≈ $0.4000 · 15 tokens"
 
