@@ -17,7 +17,8 @@ from workers.celery_app import configure
 from workers.enqueue import broker_problem, submit_run
 from workers.errors import SettingsError
 from workers.provenance.session import Database
-from workers.settings import Settings, load
+from workers.providers.registry import enabled
+from workers.settings import Settings, environment, load
 
 #: Spec, files and tests together; each has its own, smaller limit too.
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -36,6 +37,7 @@ def services_of(settings: Settings) -> Services:
         submit=lambda run_id: submit_run(celery, run_id),
         broker_problem=lambda: broker_problem(celery),
         team_folders=settings.teams,
+        enabled=lambda: enabled(environment()),
     )
 
 

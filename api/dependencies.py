@@ -6,28 +6,33 @@ import dataclasses
 import datetime as dt
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, cast
 
 from fastapi import Depends, Header, Query, Request
 
 from api.live import Hub
+from workers.core.budget import PriceOf, no_prices
 from workers.core.identity import make_id
 from workers.errors import InputError
 from workers.provenance.models import DEFAULT_TENANT
 from workers.provenance.session import Database
+from workers.providers.registry import ProviderConfig
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What the API holds open. `submit` sends a run's first message; `broker_problem` says why it could not."""
+    """What the API holds open. `submit` sends a run's first message; `broker_problem` says why it could not;
+    `enabled` gives the providers that are on, for estimates."""
 
     database: Database
     hub: Hub
     submit: Callable[[str], None]
     broker_problem: Callable[[], str | None]
     team_folders: tuple[Path, ...] = ()
+    enabled: Callable[[], Mapping[str, ProviderConfig]] = dict
+    price_of: PriceOf = no_prices
 
 
 def services(request: Request) -> Services:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import difflib
 import math
 import re
-from typing import Any
+from decimal import Decimal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from workers.core.budget import MOST_USD
 from workers.provenance.ledger import Event
-from workers.provenance.repository.calls import RunUsage
 from workers.provenance.repository.runs import Run
+from workers.provenance.repository.usage import RunUsage, orphan_data, usd_number
 
 #: Metadata nested deeper than this is an accident, and would be one for whoever reads it.
 MAX_METADATA_DEPTH = 32
@@ -37,6 +40,17 @@ class RunRequest(BaseModel):
     tests: dict[str, str] = Field(default_factory=dict, description="existing tests, by relative path")
     priority: int = Field(default=0, ge=0, le=9, description="0 is served first")
     metadata: dict[str, Any] = Field(default_factory=dict, description="kept and given back, never read")
+    budget_usd: Decimal | None = Field(
+        default=None,
+        gt=0,
+        le=MOST_USD,
+        decimal_places=6,
+        description="the run spends no more US dollars than this, retries included",
+    )
+    budget_tokens: int | None = Field(
+        default=None, gt=0, le=2**53, description="the run uses no more tokens than this, in and out together"
+    )
+    dry_run: bool = Field(default=False, description="only say what it will cost; nothing is sent or stored")
 
     @model_validator(mode="before")
     @classmethod
@@ -88,38 +102,114 @@ def _keeping_problem(given: dict[str, Any]) -> str | None:
     return None
 
 
-class UsageOut(BaseModel):
-    """Tokens as billed, summed over the run's call rows."""
+class SeatUsageOut(BaseModel):
+    """One seat's calls to one model. `cost_usd` is null where no price is known."""
 
+    stage: str
+    seat: str
+    provider: str
+    model: str
     calls: int
-    failed_calls: int
     input_tokens: int
     output_tokens: int
     has_estimates: bool
-    seats: list[dict[str, Any]]
+    cost_usd: float | None
+    seconds: float
+
+
+class OrphanedCallOut(BaseModel):
+    """A call whose worker died before a reply was on record; it is billed at its worst case."""
+
+    call_id: str
+    stage: str
+    seat: str
+    provider: str
+    model: str
+    sent_at: dt.datetime
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+
+
+class UsageOut(BaseModel):
+    """Tokens as billed, summed over the run's call rows, and what they cost.
+
+    `cost_usd` leaves out the `unpriced_calls`; it is null when no call has a price. `reserved_…` is held back
+    for calls under way. `has_estimates`: a provider did not say what a call used, or nobody heard it.
+    """
+
+    calls: int
+    failed_calls: int
+    unpriced_calls: int
+    input_tokens: int
+    output_tokens: int
+    cached_input_tokens: int
+    cache_write_input_tokens: int
+    has_estimates: bool
+    cost_usd: float | None
+    reserved_usd: float | None
+    reserved_tokens: int
+    orphaned: list[OrphanedCallOut]
+    seats: list[SeatUsageOut]
 
     @classmethod
     def of(cls, usage: RunUsage) -> UsageOut:
         return cls(
             calls=usage.calls,
             failed_calls=usage.failed_calls,
+            unpriced_calls=usage.unpriced_calls,
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
+            cached_input_tokens=usage.cached_input_tokens,
+            cache_write_input_tokens=usage.cache_write_input_tokens,
             has_estimates=usage.has_estimates,
+            cost_usd=usd_number(usage.cost_usd),
+            reserved_usd=usd_number(usage.reserved.usd),
+            reserved_tokens=usage.reserved.tokens,
+            orphaned=[OrphanedCallOut(**orphan_data(call)) for call in usage.orphaned],
             seats=[
-                {
-                    "stage": seat.stage,
-                    "seat": seat.seat,
-                    "provider": seat.provider,
-                    "model": seat.model,
-                    "calls": seat.calls,
-                    "input_tokens": seat.input_tokens,
-                    "output_tokens": seat.output_tokens,
-                    "seconds": seat.seconds,
-                }
+                SeatUsageOut(**{**dataclasses.asdict(seat), "cost_usd": usd_number(seat.cost_usd)})
                 for seat in usage.seats
             ],
         )
+
+
+class FiguresOut(BaseModel):
+    """What is likely, and the most that one call a seat can come to; money is null where no price is known."""
+
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    worst_input_tokens: int
+    worst_output_tokens: int
+    worst_cost_usd: float | None
+
+
+class SeatEstimateOut(FiguresOut):
+    """One call of one seat to the first model of its chain."""
+
+    stage: str
+    seat: str
+    provider: str
+    model: str
+
+
+class EstimateOut(BaseModel):
+    """What a run will cost: one call a seat. Asking again is not in it, although a budget counts it.
+
+    `simulated`: the models are the simulator's, and so are their prices. `fits_budget`: the worst case stays
+    within the budget; null without one.
+    """
+
+    dry_run: Literal[True]
+    team: str
+    simulated: bool
+    seats: list[SeatEstimateOut]
+    total: FiguresOut
+    unpriced: list[str] = Field(description="models whose price nobody knows, as provider/model")
+    budget_usd: float | None
+    budget_tokens: int | None
+    fits_budget: bool | None
 
 
 class RunSummary(BaseModel):
@@ -133,6 +223,8 @@ class RunSummary(BaseModel):
     round: int
     priority: int
     simulated: bool
+    budget_usd: float | None
+    budget_tokens: int | None
     metadata: dict[str, Any]
     created_at: dt.datetime
     started_at: dt.datetime | None
@@ -149,6 +241,8 @@ class RunSummary(BaseModel):
             "round": run.round,
             "priority": run.priority,
             "simulated": run.is_simulated,
+            "budget_usd": usd_number(run.budget_usd),
+            "budget_tokens": run.budget_tokens,
             "metadata": run.metadata,
             "created_at": run.created_at,
             "started_at": run.started_at,

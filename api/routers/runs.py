@@ -6,16 +6,20 @@ import contextlib
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
+from fastapi.responses import JSONResponse
 from sqlalchemy import Connection
 
-from api.dependencies import CursorHere, KeyHere, ServicesHere, TenantHere, new_run_id, now
-from api.schemas import RunDetail, RunPage, RunRequest, RunSummary, UsageOut
+from api.dependencies import CursorHere, KeyHere, Services, ServicesHere, TenantHere, new_run_id, now
+from api.schemas import EstimateOut, RunDetail, RunPage, RunRequest, RunSummary, UsageOut
+from workers.core.budget import Amount, Budget
 from workers.core.run import Outcome, RunState
 from workers.core.submission import check_files, check_spec
+from workers.core.team import Team
 from workers.errors import NotFoundError
+from workers.estimate import RunEstimate, Submitted, check_priced, estimate, estimate_data
 from workers.provenance import payload
-from workers.provenance.repository import calls, runs
-from workers.teams import load_team
+from workers.provenance.repository import runs, usage
+from workers.teams import load_team, prompt_environment
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
@@ -24,16 +28,30 @@ router = APIRouter(prefix="/v1/runs", tags=["runs"])
     "",
     status_code=202,
     summary="Submit one spec",
-    responses={200: {"model": RunSummary, "description": "The run that this Idempotency-Key made before"}},
+    response_model=RunSummary,
+    responses={
+        200: {
+            "model": RunSummary | EstimateOut,
+            "description": "The run that this Idempotency-Key made before, or the estimate of a dry run",
+        }
+    },
 )
 def create(
     body: RunRequest, response: Response, services: ServicesHere, tenant: TenantHere, key: KeyHere
-) -> RunSummary:
-    """202 for a new run; 200 with the run that is there for a repeated Idempotency-Key."""
+) -> RunSummary | JSONResponse:
+    """202 for a new run; 200 with the run that is there for a repeated Idempotency-Key.
+
+    With `dry_run` nothing is sent or stored: 200 with what the run will cost."""
     check_spec(body.spec)
     check_files("files", body.files)
     check_files("tests", body.tests)
     team = load_team(body.team, services.team_folders).team
+    budget = Budget(usd=body.budget_usd, tokens=body.budget_tokens)
+    estimated = _estimate(team, body, services) if budget.is_set or body.dry_run else None
+    if estimated is not None:
+        check_priced(estimated, budget)
+        if body.dry_run:
+            return JSONResponse(EstimateOut(**estimate_data(estimated, budget)).model_dump(mode="json"))
     new = runs.NewRun(
         run_id=new_run_id(),
         team=team.as_data(),
@@ -45,6 +63,8 @@ def create(
         priority=body.priority,
         tenant_id=tenant,
         idempotency_key=key,
+        budget=budget,
+        lead_share=Amount() if estimated is None else estimated.lead_share,
     )
     with services.database.begin() as connection:
         run, is_new = runs.create(connection, new, at=now())
@@ -54,6 +74,17 @@ def create(
         response.status_code = 200
     response.headers["Location"] = f"/v1/runs/{run.run_id}"
     return RunSummary.of(run)
+
+
+def _estimate(team: Team, body: RunRequest, services: Services) -> RunEstimate:
+    prompts = prompt_environment()
+    return estimate(
+        team,
+        Submitted(spec=body.spec, files=body.files, tests=body.tests),
+        enabled=services.enabled(),
+        price_of=services.price_of,
+        render=lambda name, **values: prompts.get_template(name).render(**values),
+    )
 
 
 @router.get("", summary="List runs, newest first")
@@ -104,5 +135,5 @@ def _detail(connection: Connection, run: runs.Run) -> RunDetail:
         # A redacted verdict is gone; the run and its outcome are still there to be shown.
         with contextlib.suppress(NotFoundError):
             verdict = payload.load(connection, run.verdict_digest)
-    usage = UsageOut.of(calls.usage_of(connection, run.run_id))
-    return RunDetail(**RunSummary.values_of(run), verdict=verdict, usage=usage)
+    used = UsageOut.of(usage.usage_of(connection, run.run_id))
+    return RunDetail(**RunSummary.values_of(run), verdict=verdict, usage=used)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.integration.model_server import ModelServer, model_server
 from tests.integration.stored_runs import open_seats, seat_key, store_run
 from workers import settings as settings_module
 from workers.celery_app import app, configure
+from workers.core.budget import Price
 from workers.core.team import Team
 from workers.enqueue import submit_run
 from workers.provenance import payload
@@ -27,6 +29,15 @@ from workers.wiring import close_runtime, new_id, now, runtime
 
 #: No test run takes longer; a run that has not ended by then is a failure, not a wait.
 DEADLINE_SECONDS = 20.0
+
+
+#: Input is free and a written token costs a tenth of a cent, so that sums can be done in the head.
+PRICE = Price(input_usd=Decimal(0), output_usd=Decimal(1000))
+
+
+def price_of(_provider: str, model: str) -> Price | None:
+    """Every model has the same price, but for those that are called unpriced."""
+    return None if model.startswith("unpriced") else PRICE
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +77,8 @@ def worker(worker_settings: Settings, served_models: ModelServer) -> Iterator[No
     settings_module.settings.cache_clear()
     configure(worker_settings)
     close_runtime()
-    runtime()
+    opened = runtime()
+    opened.context = dataclasses.replace(opened.context, price_of=price_of)
     for name in ("LOCAL_BASE_URL", "OLLAMA_BASE_URL"):
         patch.delenv(name)
     with start_worker(

@@ -19,6 +19,7 @@ from workers.provenance import payload
 from workers.provenance.models import calls as calls_table
 from workers.provenance.repository import calls, stages
 from workers.provenance.repository.stages import SeatKey
+from workers.provenance.repository.usage import usage_of
 from workers.provenance.session import Database
 
 KEY = seat_key()
@@ -126,7 +127,7 @@ def test_usage_is_the_sum_over_every_worker_seat_and_failure(seated: Database) -
         calls.failed(connection, "c6", kind="timeout", message="", usage=None)
         calls.sent(connection, new_call("c7", seat_key(run_id="run_2")))
         calls.done(connection, "c7", reply(input_tokens=1000), rung=1)
-        used = calls.usage_of(connection, "run_1")
+        used = usage_of(connection, "run_1")
     # 10 + 20 + 40 + 80 in, 1 + 2 + 4 + 8 out.
     assert (used.calls, used.failed_calls, used.input_tokens, used.output_tokens) == (6, 2, 150, 15)
     assert (used.has_estimates, used.cost_usd) == (True, None)
@@ -140,6 +141,6 @@ def test_sums_do_not_overflow_where_single_counts_do_not(seated: Database) -> No
             calls.sent(connection, new_call(f"c{number}"))
             calls.done(connection, f"c{number}", reply(input_tokens=2**31 - 1), rung=1)
         connection.execute(update(calls_table).values(cost_usd=Decimal("0.1")))
-        used = calls.usage_of(connection, "run_1")
+        used = usage_of(connection, "run_1")
     assert used.input_tokens == 3 * (2**31 - 1)
     assert used.cost_usd == Decimal("0.3")

@@ -28,9 +28,9 @@ from workers.provenance import ledger, payload
 from workers.provenance.digest import GENESIS
 from workers.provenance.models import calls, stages
 from workers.provenance.models import runs as run_table
-from workers.provenance.repository import calls as call_rows
 from workers.provenance.repository import runs
 from workers.provenance.repository.stages import SeatKey
+from workers.provenance.repository.usage import usage_of
 from workers.providers.usage import usage_scope
 from workers.stages import STAGES
 from workers.stages.seat import advance, run_seat
@@ -67,7 +67,7 @@ def test_the_usage_of_a_run_is_the_sum_of_its_call_rows(bench: Bench, models: Mo
     bench.ended(run_id)
 
     with bench.database.begin() as connection:
-        usage = call_rows.usage_of(connection, run_id)
+        usage = usage_of(connection, run_id)
 
     # Five calls (coder, two reviewers, consensus, lead) of 10 tokens in and 5 out each.
     assert (usage.calls, usage.input_tokens, usage.output_tokens) == (5, 50, 25)

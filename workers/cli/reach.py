@@ -27,7 +27,7 @@ def connected(*, may_start: bool) -> Iterator[Client]:
     Raises: UnavailableError.
     """
     settings = load()
-    url = settings.url or running_url(settings.home) or _own_api(settings)
+    url = serving_url(settings)
     if url is not None:
         _warn_of_other_models(settings.home, url)
         with Client(url) as client:
@@ -39,6 +39,11 @@ def connected(*, may_start: bool) -> Iterator[Client]:
         )
     with _temporary_stack(settings) as started, Client(started) as client:
         yield client
+
+
+def serving_url(settings: Settings) -> str | None:
+    """The address of the API that commands talk to; None where nothing serves."""
+    return settings.url or running_url(settings.home) or _own_api(settings)
 
 
 def _own_api(settings: Settings) -> str | None:

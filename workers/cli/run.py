@@ -16,9 +16,11 @@ from rich.table import Table
 
 from workers.cli.client import Client, RunEvent
 from workers.cli.follow import follow_one
+from workers.cli.money import above_budget, money, spending_text
 from workers.cli.reach import connected
 from workers.cli.view import RunView, clean, outcome_text, verdict_panel
 from workers.core.artefact import MAX_FILES, files_problem
+from workers.core.budget import MOST_USD
 from workers.core.submission import MAX_SPEC_BYTES, decode_spec
 from workers.errors import InputError
 
@@ -57,15 +59,26 @@ def run(
     code: Annotated[
         Path | None, typer.Option(help="existing code, a file or a folder, that the spec is about")
     ] = None,
+    budget_usd: Annotated[
+        float | None, typer.Option(metavar="USD", help="spend no more than this, retries included")
+    ] = None,
+    budget_tokens: Annotated[
+        int | None, typer.Option(metavar="N", help="use no more tokens than this, in and out together")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="only say what it will cost; nothing is sent")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Submit one spec, follow it live, print the verdict.
 
-    Exit code: 0 accepted, 1 rejected, 2 degraded, 3 usage or refused input, 4 cancelled.
+    Exit code: 0 accepted (or a dry run), 1 rejected, 2 degraded, 3 usage or refused input, 4 cancelled.
     """
-    body: dict[str, Any] = {"spec": read_spec(spec), "team": team}
+    body: dict[str, Any] = {"spec": read_spec(spec), "team": team, **_budget(budget_usd, budget_tokens)}
     if code is not None:
         body["files"] = read_code(code)
+    if dry_run:
+        return _dry_run(body, as_json=as_json)
     console = Console(stderr=as_json, highlight=False)
     with connected(may_start=True) as client:
         created = client.create_run(body)
@@ -82,6 +95,27 @@ def run(
     else:
         _print_verdict(view, detail, console)
     return EXIT_CODES.get(detail["outcome"] or detail["state"], 2)
+
+
+def _budget(usd: float | None, tokens: int | None) -> dict[str, Any]:
+    """The budget's fields of a request body. Raises: InputError."""
+    if usd is not None and not 0 < usd <= MOST_USD:
+        raise InputError(f"--budget-usd is {usd:g}; give US dollars above 0, for instance 0.50")
+    if tokens is not None and tokens <= 0:
+        raise InputError(f"--budget-tokens is {tokens}; give a number of tokens above 0, for instance 50000")
+    fields = {"budget_usd": None if usd is None else round(usd, 6), "budget_tokens": tokens}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _dry_run(body: dict[str, Any], *, as_json: bool) -> int:
+    from workers.cli.dry_run import estimated, print_estimate
+
+    estimate = estimated(body)
+    if as_json:
+        print_json(estimate)
+    else:
+        print_estimate(estimate, Console(highlight=False))
+    return 0
 
 
 def _cancel_on_interrupt(client: Client, run_id: str, console: Console) -> None:
@@ -111,6 +145,7 @@ def status(
         for seat in view.seats.values():
             table.add_row(seat.stage, seat.name, seat.state, escape(seat.note))
         console.print(table)
+        console.print(f"[dim]{_usage_line(detail)}[/]")
     return 0
 
 
@@ -200,8 +235,24 @@ def _print_verdict(view: RunView, detail: dict[str, Any], console: Console) -> N
             )
         )
     console.print(verdict_panel(view))
-    usage = detail["usage"]
-    note = ", partly estimated" if usage["has_estimates"] else ""
     simulated = " · [magenta]simulated[/]" if detail["simulated"] else ""
-    tokens = f"{usage['input_tokens']:,} tokens in, {usage['output_tokens']:,} out"
-    console.print(f"[dim]{usage['calls']} calls, {tokens}{note}[/]{simulated}")
+    console.print(f"[dim]{_usage_line(detail)}[/]{simulated}")
+
+
+def _usage_line(detail: dict[str, Any]) -> str:
+    """Calls, cost, tokens and the budget; what is held back, lost or above it."""
+    usage = detail["usage"]
+    budget_usd, budget_tokens = detail["budget_usd"], detail["budget_tokens"]
+    line = f"{usage['calls']} calls, "
+    line += spending_text(usage, budget_usd=budget_usd, budget_tokens=budget_tokens)
+    line += f" ({usage['input_tokens']:,} in, {usage['output_tokens']:,} out)"
+    if usage["reserved_tokens"]:
+        line += (
+            f"; calls under way may add {money(usage['reserved_usd'])}, {usage['reserved_tokens']:,} tokens"
+        )
+    if usage["unpriced_calls"] and usage["cost_usd"] is not None:
+        line += f"; {usage['unpriced_calls']} calls have no known price"
+    if usage["orphaned"]:
+        line += f"; {len(usage['orphaned'])} calls were lost with their worker and count at their worst case"
+    above = above_budget(usage, budget_usd=budget_usd, budget_tokens=budget_tokens)
+    return line + (f"; {above} above the budget: a provider billed more than was asked for" if above else "")

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from workers.cli.client import RunEvent
+from workers.cli.money import money, spending_text
 
 #: What an outcome looks like, everywhere.
 OUTCOME_STYLE = {
@@ -42,6 +43,14 @@ def clean(value: Any) -> Any:
     return value
 
 
+_NOTHING: Mapping[str, Any] = {
+    "input_tokens": 0,
+    "output_tokens": 0,
+    "cost_usd": None,
+    "has_estimates": False,
+}
+
+
 @dataclasses.dataclass(slots=True, kw_only=True)
 class SeatView:
     """One seat: `state` is waiting, thinking, done or gave up."""
@@ -65,6 +74,10 @@ class RunView:
     verdict: Mapping[str, Any] | None = None
     is_cancelled: bool = False
     is_simulated: bool = False
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
+    #: What the seats that have ended used; in the end, the whole run.
+    spent: Mapping[str, Any] = dataclasses.field(default_factory=lambda: dict(_NOTHING))
 
     @property
     def outcome(self) -> str | None:
@@ -77,6 +90,8 @@ class RunView:
         payload = clean(event.payload)
         if payload.get("simulated"):
             self.is_simulated = True
+        if "usage" in payload:
+            self.spent = _sum(self.spent, payload["usage"])
         handler = getattr(self, "_on_" + event.kind.replace(".", "_"), None)
         if handler is not None:
             return str(handler(payload) or "") or None
@@ -86,6 +101,17 @@ class RunView:
 
     def reviewers(self) -> list[SeatView]:
         return [seat for (stage, _), seat in self.seats.items() if stage == "panel"]
+
+    def spending(self) -> str:
+        """What was used so far, of which budget."""
+        return spending_text(self.spent, budget_usd=self.budget_usd, budget_tokens=self.budget_tokens)
+
+    def _on_run_created(self, payload: Mapping[str, Any]) -> None:
+        self.budget_usd, self.budget_tokens = payload.get("budget_usd"), payload.get("budget_tokens")
+
+    def _on_budget_exhausted(self, payload: Mapping[str, Any]) -> str:
+        shown = money(payload["budget"]) if payload["unit"] == "usd" else f"{payload['budget']:,} tokens"
+        return f"{payload['stage']} {payload['seat']}: the {payload['scope']}'s budget of {shown} is used up"
 
     def _on_stage_opened(self, payload: Mapping[str, Any]) -> None:
         for name in payload["seats"]:
@@ -137,6 +163,7 @@ class RunView:
 
     def _on_run_finished(self, payload: Mapping[str, Any]) -> str:
         self.verdict = payload
+        self.spent = payload.get("spending", self.spent)
         return f"verdict: {payload['outcome']}"
 
     def _on_run_cancelled(self, _: Mapping[str, Any]) -> str:
@@ -215,7 +242,7 @@ def live_panel(view: RunView, *, spinner: str) -> RenderableType:
         note = seat.note or ("thinking …" if seat.state == "thinking" else "")
         table.add_row(mark, seat.stage if seat.stage != "panel" else "  reviewer", seat.name, escape(note))
     return Panel(
-        Group(table, Text(f"agreement {view.agreement()}", style="dim")),
+        Group(table, Text(f"agreement {view.agreement()} · {view.spending()}", style="dim")),
         title=f"{escape(view.title)}{label(view)}",
         subtitle=view.run_id,
         border_style="cyan",
@@ -289,6 +316,16 @@ def overview(views: Sequence[RunView], *, is_final: bool) -> Table:
             escape(view.reason()),
         )
     return table
+
+
+def _sum(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    costs = [item["cost_usd"] for item in (one, other) if item["cost_usd"] is not None]
+    return {
+        "input_tokens": one["input_tokens"] + other["input_tokens"],
+        "output_tokens": one["output_tokens"] + other["output_tokens"],
+        "cost_usd": sum(costs) if costs else None,
+        "has_estimates": one["has_estimates"] or other["has_estimates"],
+    }
 
 
 def _count(number: int, noun: str) -> str:

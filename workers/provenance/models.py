@@ -4,6 +4,7 @@ ids, states, numbers and digests. `migrations/` builds them; a test holds the tw
 from __future__ import annotations
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     DateTime,
@@ -36,6 +37,7 @@ metadata = MetaData(
 DEFAULT_TENANT = "default"
 
 _TIME = DateTime(timezone=True)
+_USD = Numeric(12, 6)
 
 
 def _late(target: str) -> ForeignKey:
@@ -76,6 +78,11 @@ runs = Table(
     Column("round", SmallInteger, nullable=False, server_default="1"),
     Column("priority", SmallInteger, nullable=False, server_default="0"),
     Column("is_simulated", Boolean, nullable=False, server_default=text("false")),
+    Column("budget_usd", _USD),  # null: no such limit
+    Column("budget_tokens", BigInteger),
+    # What one attempt of the lead may cost, kept from everyone else.
+    Column("lead_share_usd", _USD),
+    Column("lead_share_tokens", Integer, nullable=False, server_default="0"),
     Column("metadata", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("idempotency_key", Text),
     Column("request_digest", Text, nullable=False),
@@ -129,15 +136,20 @@ calls = Table(
     Column("model_asked", Text, nullable=False),
     Column("model_served", Text),
     Column("family", Text, nullable=False),
-    Column("state", Text, nullable=False),  # sent | done | failed
+    Column("state", Text, nullable=False),  # sent | done | failed | orphaned
     Column("http_requests", SmallInteger, nullable=False, server_default="1"),
     Column("request_digest", Text, ForeignKey("payloads.digest"), nullable=False),
     Column("reply_digest", Text, ForeignKey("payloads.digest")),
     Column("input_tokens", Integer, nullable=False, server_default="0"),
     Column("output_tokens", Integer, nullable=False, server_default="0"),
     Column("cached_input_tokens", Integer, nullable=False, server_default="0"),
+    Column("cache_write_input_tokens", Integer, nullable=False, server_default="0"),
     Column("usage_is_estimated", Boolean, nullable=False, server_default=text("false")),
-    Column("cost_usd", Numeric(12, 6)),
+    Column("cost_usd", _USD),  # null: no price is known
+    # The worst case of all its requests together: what a budget holds back until the call has ended.
+    Column("reserved_input_tokens", Integer, nullable=False, server_default="0"),
+    Column("reserved_output_tokens", Integer, nullable=False, server_default="0"),
+    Column("reserved_usd", _USD),
     Column("rung", SmallInteger),
     Column("finish_reason", Text),
     Column("error_kind", Text),
@@ -164,4 +176,31 @@ events = Table(
     Column("payload_digest", Text, ForeignKey("payloads.digest"), nullable=False),
     Column("previous_hash", Text, nullable=False),
     Column("hash", Text, nullable=False),
+)
+
+#: How a provider's key is doing, for all workers. `until`: when to look again by itself.
+provider_states = Table(
+    "provider_states",
+    metadata,
+    Column("provider", Text, primary_key=True),
+    Column("key_digest", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("reason", Text),
+    Column("since", _TIME, nullable=False, server_default=text("now()")),
+    Column("until", _TIME),
+    Column("updated_at", _TIME, nullable=False, server_default=text("now()")),
+)
+
+#: What an operator set instead of a provider's own limits; null: no such limit.
+limits = Table(
+    "limits",
+    metadata,
+    Column("provider", Text, primary_key=True),
+    Column("family", Text, primary_key=True),
+    Column("requests_per_minute", Float),
+    Column("input_tokens_per_minute", Float),
+    Column("output_tokens_per_minute", Float),
+    Column("requests_per_day", Integer),
+    Column("concurrency", Integer),
+    Column("updated_at", _TIME, nullable=False, server_default=text("now()")),
 )

@@ -18,11 +18,12 @@ from workers.core.reply import Completion, CompletionRequest, FinishReason, Mess
 from workers.core.reply_repair import MalformedReplyError, Rung, repair
 from workers.core.team import SeatAt
 from workers.errors import ConsensusError, SettingsError, SlotTimeoutError
-from workers.provenance.repository import calls, stages
+from workers.provenance.repository import stages
 from workers.provenance.repository.stages import Progress, SeatKey
 from workers.providers.base import EmptyReplyError, ProviderError, RateLimitedError
 from workers.providers.chain import Link
 from workers.stages.context import Context
+from workers.stages.recorded_call import BudgetExhaustedError, RecordedCall, UnpricedModelError
 
 #: `max_tokens` doubles with every re-ask, up to this many times the seat's own.
 MAX_TOKENS_GROWTH = 4
@@ -83,7 +84,8 @@ class Asking(Generic[_Answer]):
     hint: str = ""
 
     def walk(self, chain: Sequence[Link], progress: Progress) -> Answered[_Answer]:
-        """Ask the chain's links in turn. Raises: SeatFailedError, RunCancelledError, SlotTimeoutError."""
+        """Ask the chain's links in turn. Raises: SeatFailedError, BudgetExhaustedError, RunCancelledError,
+        SlotTimeoutError."""
         failures: list[tuple[Link, str, str]] = []
         for number in range(progress.link, len(chain)):
             link = chain[number]
@@ -96,7 +98,7 @@ class Asking(Generic[_Answer]):
                 continue
             try:
                 return self._ask_link(link, number)
-            except (ProviderError, TornReplyError) as error:
+            except (ProviderError, TornReplyError, UnpricedModelError) as error:
                 is_last = number == len(chain) - 1
                 self._defer_if_worthwhile(error, is_last=is_last, deliveries=progress.deliveries)
                 failures.append((link, error.kind, str(error)))
@@ -146,20 +148,7 @@ class Asking(Generic[_Answer]):
 
     def _ask_once(self, link: Link, number: int) -> Answered[_Answer]:
         request = self._request(link)
-        call_id = self.context.new_id("call")
-        with self.context.database.single() as connection:
-            calls.sent(
-                connection,
-                calls.NewCall(
-                    call_id=call_id,
-                    key=self.key,
-                    link=number,
-                    provider=link.provider,
-                    model=link.model,
-                    family=link.family,
-                    request=dataclasses.asdict(request),
-                ),
-            )
+        call = RecordedCall.send(self.context, self.key, link, request, number=number)
         before, self.used = self.used, self.used + 1
         if self.always_escalates:
             self._escalate()
@@ -170,14 +159,16 @@ class Asking(Generic[_Answer]):
                 run_id=self.key.run_id,
                 limit=self.retries + 1,
                 used=before,
-                sent_again=lambda: self._sent_again(call_id),
+                sent_again=lambda: self._sent_again(call),
             )
         except ConsensusError as error:
-            self._record_failure(call_id, error)
+            call.failed(error)
+            if call.refusal is not None:
+                raise BudgetExhaustedError(call.refusal) from error
             if isinstance(error, EmptyReplyError):
                 self._escalate()
             raise
-        return self._read(call_id, link, completion)
+        return self._read(call, link, completion)
 
     def _request(self, link: Link) -> CompletionRequest:
         seat = self.place.seat
@@ -192,25 +183,11 @@ class Asking(Generic[_Answer]):
             stream=seat.stream,
         )
 
-    def _sent_again(self, call_id: str) -> None:
+    def _sent_again(self, call: RecordedCall) -> None:
+        call.repeat()
         self.used += 1
-        with self.context.database.begin() as connection:
-            calls.sent_again(connection, call_id, self.key)
 
-    def _record_failure(self, call_id: str, error: ConsensusError) -> None:
-        with self.context.database.begin() as connection:
-            if isinstance(error, SlotTimeoutError):
-                calls.not_sent(connection, call_id, self.key)
-                return
-            calls.failed(
-                connection,
-                call_id,
-                kind=getattr(error, "kind", "cancelled"),
-                message=str(error),
-                usage=getattr(error, "usage", None),
-            )
-
-    def _read(self, call_id: str, link: Link, completion: Completion) -> Answered[_Answer]:
+    def _read(self, call: RecordedCall, link: Link, completion: Completion) -> Answered[_Answer]:
         """Store the reply before anything else is done with it, then make an answer of it."""
         answer, rung, problem = None, None, None
         was_truncated = completion.finish_reason is FinishReason.LENGTH
@@ -222,8 +199,7 @@ class Asking(Generic[_Answer]):
             answer = parse(self.answer_type, repaired.value)
         except MalformedReplyError as error:
             problem = str(error)
-        with self.context.database.single() as connection:
-            calls.done(connection, call_id, completion, rung=rung)
+        call.done(completion, rung=rung)
         if answer is not None and rung is not None and not was_truncated:
             return Answered(
                 answer=answer,
@@ -265,7 +241,8 @@ def ask(
 
     `always_escalates`: the lead's `max_tokens` grows with every attempt, whatever the last one died of, because
     its answer is the longest and nothing stands behind it.
-    Raises: SeatFailedError when no model of the chain could be used; RunCancelledError; SlotTimeoutError.
+    Raises: SeatFailedError when no model of the chain could be used; BudgetExhaustedError; RunCancelledError;
+    SlotTimeoutError.
     """
     try:
         chain = context.models.chain(place.seat, place.index)

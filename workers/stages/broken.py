@@ -9,7 +9,8 @@ from workers.core.run import Outcome, RunState, SeatState, Stage
 from workers.core.verdict import Coverage, Reason, Verdict
 from workers.errors import ConsensusError
 from workers.provenance import ledger
-from workers.provenance.repository import runs, stages
+from workers.provenance.repository import calls, runs, stages
+from workers.provenance.repository.usage import run_spending
 from workers.stages.context import Context
 
 log = structlog.get_logger(__name__)
@@ -30,7 +31,9 @@ def break_off(context: Context, run_id: str, error: Exception) -> Verdict | None
         runs.start(connection, run_id)
         stages.close_open(connection, run_id, cause="internal_error", detail=detail)
         verdict = _verdict(connection, run_id, entries.round, detail)
-        verdict_digest = entries.append("run.finished", verdict.as_data(), at=context.now())
+        calls.orphan_run(connection, run_id)
+        ending = {**verdict.as_data(), "spending": run_spending(connection, run_id)}
+        verdict_digest = entries.append("run.finished", ending, at=context.now())
         runs.finish(connection, run_id, outcome=verdict.outcome, verdict_digest=verdict_digest)
         return verdict
 

@@ -7,6 +7,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from workers.core.budget import PriceOf, no_prices
 from workers.core.reply import Completion, CompletionRequest
 from workers.core.team import Seat
 from workers.errors import ConsensusError
@@ -57,6 +58,7 @@ class Context:
     sleep: Callable[[float], None]
     render: Callable[..., str]
     at_work: AtWork
+    price_of: PriceOf = no_prices
 
 
 class AtWork(Protocol):

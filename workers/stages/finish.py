@@ -12,8 +12,9 @@ from workers.core.team import Team
 from workers.core.verdict import Case, Ruling, StageFailure, Verdict, decide
 from workers.errors import UnavailableError
 from workers.provenance import ledger
-from workers.provenance.repository import runs, stages
+from workers.provenance.repository import calls, runs, stages
 from workers.provenance.repository.stages import SeatRow
+from workers.provenance.repository.usage import run_spending
 from workers.stages.broken import break_off
 from workers.stages.consensus import reviews_of, tally_of
 from workers.stages.context import Context
@@ -38,7 +39,9 @@ def _finish(context: Context, run_id: str) -> Verdict | None:
             return None
         rows = stages.rows_of(connection, run_id, entries.round)
         verdict = decide(case_of(team_of(connection, entries.team_digest), rows))
-        verdict_digest = entries.append("run.finished", verdict.as_data(), at=context.now())
+        calls.orphan_run(connection, run_id)
+        ending = {**verdict.as_data(), "spending": run_spending(connection, run_id)}
+        verdict_digest = entries.append("run.finished", ending, at=context.now())
         runs.finish(connection, run_id, outcome=verdict.outcome, verdict_digest=verdict_digest)
         return verdict
 

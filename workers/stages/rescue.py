@@ -11,7 +11,7 @@ import structlog
 from workers.core.run import GIVE_UP, Next
 from workers.errors import UnavailableError
 from workers.provenance import ledger
-from workers.provenance.repository import stages
+from workers.provenance.repository import calls, stages
 from workers.provenance.repository.stages import SeatKey
 from workers.stages.broken import break_off
 from workers.stages.context import Context
@@ -35,6 +35,7 @@ def rescue(context: Context, *, pending_seconds: float, stalled_seconds: float, 
     """One sweep. Seats whose workers died more than `max_rescues` times give up instead: a poison run ends."""
     with context.database.begin() as connection:
         overdue = stages.take_overdue(connection, pending_seconds=pending_seconds, limit=SWEEP_LIMIT)
+        calls.orphan_seats(connection, [key for key, _ in overdue])
     seats = []
     following: list[Next] = []
     for key, rescues in overdue:
@@ -65,5 +66,5 @@ def _abandon(context: Context, key: SeatKey, rescues: int) -> Next:
     with context.database.begin() as connection, ledger.writer(connection, key.run_id) as entries:
         if not stages.give_up(connection, key, state=GIVE_UP[key.stage], cause="lost_worker", detail=detail):
             return None
-        record_give_up(context, entries, key, cause="lost_worker", detail=detail)
+        record_give_up(context, connection, entries, key, cause="lost_worker", detail=detail)
         return open_next(context, connection, entries)

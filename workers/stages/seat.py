@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 from sqlalchemy import Connection
 
+from workers.core.budget import Amount, Budget, Refusal
 from workers.core.run import (
     GIVE_UP,
     Close,
@@ -29,12 +30,14 @@ from workers.core.run import (
 from workers.core.team import SeatAt, Team
 from workers.errors import ConsensusError, SlotTimeoutError, UnavailableError
 from workers.provenance import ledger, payload
-from workers.provenance.repository import runs, stages
+from workers.provenance.repository import calls, runs, stages
 from workers.provenance.repository.stages import Progress, SeatKey
+from workers.provenance.repository.usage import seat_spending, usd_number
 from workers.providers.usage import usage_scope
 from workers.stages.ask import SeatFailedError
 from workers.stages.broken import break_off
 from workers.stages.context import Context, Material, RunCancelledError
+from workers.stages.recorded_call import BudgetExhaustedError
 
 log = structlog.get_logger(__name__)
 
@@ -79,6 +82,9 @@ def _do(context: Context, key: SeatKey, do: Do, work: Work) -> Next:
         bound.info("seat.deferred", wait_seconds=round(error.wait_seconds, 1))
         _defer(context, key, error)
         return None
+    except BudgetExhaustedError as error:
+        bound.warning("seat.gave_up", cause=error.cause, detail=error.detail)
+        return _give_up(context, key, cause=error.cause, detail=error.detail, refusal=error.refusal)
     except SeatFailedError as error:
         bound.warning("seat.gave_up", cause=error.cause, detail=error.detail)
         return _give_up(context, key, cause=error.cause, detail=error.detail)
@@ -169,6 +175,8 @@ def _claim(context: Context, key: SeatKey) -> Work | None:
         progress = stages.claim(connection, key, owner=context.owner, lease_seconds=context.lease_seconds)
         if progress is None:
             return None
+        if progress.deliveries > 1:
+            calls.orphan_seats(connection, [key])
         order = runs.order_of(connection, key.run_id)
         rows = [row for row in stages.rows_of(connection, key.run_id, key.round) if row.key != key]
         team = team_of(connection, order.team_digest)
@@ -185,6 +193,7 @@ def _claim(context: Context, key: SeatKey) -> Work | None:
 
 def _settle(context: Context, key: SeatKey, kind: str, result: dict[str, Any]) -> Next:
     with context.database.begin() as connection, ledger.writer(connection, key.run_id) as entries:
+        result = {**result, "usage": seat_spending(connection, key)}
         is_ours = stages.settle(
             connection,
             key,
@@ -198,15 +207,39 @@ def _settle(context: Context, key: SeatKey, kind: str, result: dict[str, Any]) -
         return open_next(context, connection, entries)
 
 
-def _give_up(context: Context, key: SeatKey, *, cause: str, detail: str) -> Next:
+def _give_up(
+    context: Context, key: SeatKey, *, cause: str, detail: str, refusal: Refusal | None = None
+) -> Next:
     with context.database.begin() as connection, ledger.writer(connection, key.run_id) as entries:
         is_ours = stages.settle(
             connection, key, owner=context.owner, state=GIVE_UP[key.stage], cause=cause, detail=detail
         )
         if not is_ours:
             return None
-        record_give_up(context, entries, key, cause=cause, detail=detail)
+        if refusal is not None:
+            entries.append("budget.exhausted", _refusal_data(key, refusal), at=context.now())
+        record_give_up(context, connection, entries, key, cause=cause, detail=detail)
         return open_next(context, connection, entries)
+
+
+def _refusal_data(key: SeatKey, refusal: Refusal) -> dict[str, Any]:
+    """What did not fit into which budget, in the budget's unit."""
+    account = refusal.account
+
+    def shown(part: Amount | Budget) -> float | int | None:
+        return usd_number(part.usd) if refusal.unit == "usd" else part.tokens
+
+    return {
+        "stage": key.stage,
+        "seat": key.seat,
+        "scope": refusal.scope,
+        "unit": refusal.unit,
+        "budget": shown(account.budget),
+        "spent": shown(account.spent),
+        "reserved": shown(account.reserved),
+        "lead_share": shown(account.lead_share),
+        "wanted": shown(refusal.wanted),
+    }
 
 
 #: Teams by digest: what stands under a digest never changes, and every seat of every run needs its team.
@@ -226,8 +259,17 @@ def team_of(connection: Connection, digest: str) -> Team:
 
 
 def record_give_up(
-    context: Context, entries: ledger.Writer, key: SeatKey, *, cause: str, detail: str
+    context: Context,
+    connection: Connection,
+    entries: ledger.Writer,
+    key: SeatKey,
+    *,
+    cause: str,
+    detail: str,
 ) -> None:
     """The ledger's event of a seat that gave up: a reviewer abstains, another stage fails."""
     kind = "review.abstained" if key.stage is Stage.PANEL else f"{key.stage}.failed"
-    entries.append(kind, {"seat": key.seat, "cause": cause, "detail": detail}, at=context.now())
+    usage = seat_spending(connection, key)
+    entries.append(
+        kind, {"seat": key.seat, "cause": cause, "detail": detail, "usage": usage}, at=context.now()
+    )

@@ -1,14 +1,16 @@
 """Queries about model calls. A row is there before its request is sent, so that a call whose worker died is
-still known; a run's usage is the sum of its rows, whichever workers made the calls."""
+still known, and billed by estimate; what a run has used is in `usage.py`."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, text, update
+from sqlalchemy import Connection, delete, func, text, tuple_, update
 
+from workers.core.budget import MOST_TOKENS, Amount
 from workers.core.reply import Completion, Usage
 from workers.provenance.digest import canonical, digest, keepable
 from workers.provenance.models import calls
@@ -27,31 +29,8 @@ class NewCall:
     family: str
     request: Any
     pass_number: int = 1
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RunUsage:
-    """What a run's calls have used so far, by seat: `(stage, seat, model served or asked)` → counts."""
-
-    calls: int
-    failed_calls: int
-    input_tokens: int
-    output_tokens: int
-    has_estimates: bool
-    cost_usd: Decimal | None
-    seats: tuple[SeatUsage, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SeatUsage:
-    stage: str
-    seat: str
-    provider: str
-    model: str
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    seconds: float
+    #: What one request of it can cost at most.
+    worst: Amount = dataclasses.field(default_factory=Amount)
 
 
 _NO_ERROR = {"error_kind": None, "error": None}
@@ -66,22 +45,27 @@ _NO_REPLY = {
 
 _SENT = text(
     """
-    WITH body AS (
+    WITH run AS (
+        SELECT run_id FROM runs
+        WHERE run_id = :run_id AND (:is_reserved OR (budget_usd IS NULL AND budget_tokens IS NULL))
+    ), body AS (
         INSERT INTO payloads (digest, body, size_bytes)
-        VALUES (:request_digest, CAST(:body AS bytea), octet_length(CAST(:body AS bytea)))
+        SELECT :request_digest, CAST(:body AS bytea), octet_length(CAST(:body AS bytea)) FROM run
         ON CONFLICT DO NOTHING
     ), call AS (
         INSERT INTO calls (
             call_id, run_id, round, stage, seat, pass_number, link, provider, model_asked, family, state,
-            request_digest
+            request_digest, reserved_input_tokens, reserved_output_tokens, reserved_usd
         )
-        VALUES (
-            :call_id, :run_id, :round, :stage, :seat, :pass_number, :link, :provider, :model, :family, 'sent',
-            :request_digest
-        )
+        SELECT
+            :call_id, run_id, :round, :stage, :seat, :pass_number, :link, :provider, :model, :family, 'sent',
+            :request_digest, :reserved_input_tokens, :reserved_output_tokens, :reserved_usd
+        FROM run
     )
     UPDATE stages SET attempts = attempts + 1
-    WHERE run_id = :run_id AND round = :round AND stage = :stage AND seat = :seat
+    FROM run
+    WHERE stages.run_id = run.run_id AND round = :round AND stage = :stage AND seat = :seat
+    RETURNING stages.seat
     """
 )
 
@@ -98,7 +82,8 @@ _ENDED = text(
     UPDATE calls
     SET state = :state, model_served = :model_served, reply_digest = CAST(:reply_digest AS text),
         input_tokens = :input_tokens, output_tokens = :output_tokens,
-        cached_input_tokens = :cached_input_tokens, usage_is_estimated = :is_estimated,
+        cached_input_tokens = :cached_input_tokens, cache_write_input_tokens = :cache_write_input_tokens,
+        usage_is_estimated = :is_estimated, cost_usd = :cost_usd,
         rung = :rung, finish_reason = :finish_reason, is_simulated = :is_simulated,
         error_kind = :error_kind, error = :error,
         ended_at = clock_timestamp(), duration_seconds = extract(epoch FROM clock_timestamp() - sent_at)
@@ -107,10 +92,13 @@ _ENDED = text(
 )
 
 
-def sent(connection: Connection, new: NewCall) -> None:
-    """Write the row of a call that is about to be sent and count the attempt on its seat: one statement."""
+def sent(connection: Connection, new: NewCall, *, is_reserved: bool = False) -> bool:
+    """Write the row of a call that is about to be sent and count the attempt on its seat: one statement.
+
+    False, and nothing is written, when the run has a budget and no room was reserved (`budgets.reserve`).
+    """
     body = canonical(new.request)
-    connection.execute(
+    row = connection.execute(
         _SENT,
         {
             **dataclasses.asdict(new.key),
@@ -122,26 +110,53 @@ def sent(connection: Connection, new: NewCall) -> None:
             "family": new.family,
             "request_digest": digest(body),
             "body": body,
+            "reserved_input_tokens": min(new.worst.input_tokens, MOST_TOKENS),
+            "reserved_output_tokens": min(new.worst.output_tokens, MOST_TOKENS),
+            "reserved_usd": new.worst.usd,
+            "is_reserved": is_reserved,
         },
-    )
+    ).one_or_none()
+    return row is not None
 
 
-def sent_again(connection: Connection, call_id: str, key: SeatKey) -> None:
-    """The HTTP layer is about to repeat the call's request."""
-    connection.execute(
-        update(calls).where(calls.c.call_id == call_id).values(http_requests=calls.c.http_requests + 1)
-    )
+def sent_again(connection: Connection, call_id: str, key: SeatKey, more: Amount | None = None) -> None:
+    """The HTTP layer is about to repeat the call's request, which can cost `more`."""
+    more = more or Amount()
+    columns = calls.c
+    # The seat's row first, as everyone locks them.
     count_attempt(connection, key)
+    connection.execute(
+        update(calls)
+        .where(columns.call_id == call_id)
+        .values(
+            http_requests=columns.http_requests + 1,
+            reserved_input_tokens=func.least(columns.reserved_input_tokens + more.input_tokens, MOST_TOKENS),
+            reserved_output_tokens=func.least(
+                columns.reserved_output_tokens + more.output_tokens, MOST_TOKENS
+            ),
+            reserved_usd=columns.reserved_usd if more.usd is None else columns.reserved_usd + more.usd,
+        )
+    )
 
 
 def not_sent(connection: Connection, call_id: str, key: SeatKey) -> None:
     """The governor granted no slot: nothing was sent, so the attempt is given back."""
-    connection.execute(delete(calls).where(calls.c.call_id == call_id))
     refund_attempt(connection, key)
+    connection.execute(delete(calls).where(calls.c.call_id == call_id))
 
 
-def done(connection: Connection, call_id: str, completion: Completion, *, rung: int | None) -> None:
-    """The reply arrived; `rung` says how it became JSON, None when it did not. One statement."""
+def done(
+    connection: Connection,
+    call_id: str,
+    completion: Completion,
+    *,
+    rung: int | None,
+    cost_usd: Decimal | None = None,
+) -> None:
+    """The reply arrived; `rung` says how it became JSON, None when it did not. One statement.
+
+    A call that was given up as orphaned and answers after all is billed at what it cost.
+    """
     body = canonical({"text": completion.text, "reasoning": completion.reasoning})
     connection.execute(
         _ENDED,
@@ -149,6 +164,7 @@ def done(connection: Connection, call_id: str, completion: Completion, *, rung: 
             **_NO_ERROR,
             **_counts(completion.usage),
             "call_id": call_id,
+            "cost_usd": cost_usd,
             "state": "done",
             "model_served": keepable(completion.model_served),
             "reply_digest": digest(body),
@@ -160,7 +176,15 @@ def done(connection: Connection, call_id: str, completion: Completion, *, rung: 
     )
 
 
-def failed(connection: Connection, call_id: str, *, kind: str, message: str, usage: Usage | None) -> None:
+def failed(
+    connection: Connection,
+    call_id: str,
+    *,
+    kind: str,
+    message: str,
+    usage: Usage | None,
+    cost_usd: Decimal | None = None,
+) -> None:
     """The call ended without a reply. One statement."""
     connection.execute(
         _ENDED,
@@ -168,6 +192,7 @@ def failed(connection: Connection, call_id: str, *, kind: str, message: str, usa
             **_NO_REPLY,
             **_counts(usage or Usage()),
             "call_id": call_id,
+            "cost_usd": cost_usd,
             "state": "failed",
             "error_kind": kind,
             "error": keepable(message[:2000]),
@@ -175,58 +200,38 @@ def failed(connection: Connection, call_id: str, *, kind: str, message: str, usa
     )
 
 
-#: More tokens than this were never billed, and an integer column holds no more.
-_MOST_TOKENS = 2**31 - 1
-
-
 def _counts(usage: Usage) -> dict[str, int | bool]:
     """Token counts as the provider gave them, kept within what a column holds."""
     return {
-        name: value if isinstance(value, bool) else min(max(value, 0), _MOST_TOKENS)
+        name: value if isinstance(value, bool) else min(max(value, 0), MOST_TOKENS)
         for name, value in dataclasses.asdict(usage).items()
     }
 
 
-def usage_of(connection: Connection, run_id: str) -> RunUsage:
-    """The sum of a run's call rows."""
-    model = func.coalesce(calls.c.model_served, calls.c.model_asked)
-    rows = connection.execute(
-        select(
-            calls.c.stage,
-            calls.c.seat,
-            calls.c.provider,
-            model.label("model"),
-            func.count().label("calls"),
-            func.count().filter(calls.c.state == "failed").label("failed"),
-            func.sum(calls.c.input_tokens).label("input_tokens"),
-            func.sum(calls.c.output_tokens).label("output_tokens"),
-            func.bool_or(calls.c.usage_is_estimated).label("has_estimates"),
-            func.sum(calls.c.cost_usd).label("cost_usd"),
-            func.coalesce(func.sum(calls.c.duration_seconds), 0.0).label("seconds"),
-        )
-        .where(calls.c.run_id == run_id)
-        .group_by(calls.c.stage, calls.c.seat, calls.c.provider, model)
-        .order_by(func.min(calls.c.sent_at))
-    ).all()
-    costs = [row.cost_usd for row in rows if row.cost_usd is not None]
-    return RunUsage(
-        calls=sum(row.calls for row in rows),
-        failed_calls=sum(row.failed for row in rows),
-        input_tokens=sum(row.input_tokens for row in rows),
-        output_tokens=sum(row.output_tokens for row in rows),
-        has_estimates=any(row.has_estimates for row in rows),
-        cost_usd=sum(costs, Decimal(0)) if costs else None,
-        seats=tuple(
-            SeatUsage(
-                stage=row.stage,
-                seat=row.seat,
-                provider=row.provider,
-                model=row.model,
-                calls=row.calls,
-                input_tokens=row.input_tokens,
-                output_tokens=row.output_tokens,
-                seconds=round(row.seconds, 3),
-            )
-            for row in rows
-        ),
-    )
+#: What becomes of an open call that nobody will hear of again: it is billed at its worst case.
+_ORPHANED = {
+    "state": "orphaned",
+    "input_tokens": calls.c.reserved_input_tokens,
+    "output_tokens": calls.c.reserved_output_tokens,
+    "cost_usd": calls.c.reserved_usd,
+    "usage_is_estimated": True,
+    "error_kind": "lost_worker",
+    "error": "its worker was lost before a reply was on record",
+    "ended_at": func.clock_timestamp(),
+}
+
+
+def orphan_seats(connection: Connection, keys: Iterable[SeatKey]) -> int:
+    """The seats' workers were lost: their open calls become orphans. How many there were."""
+    lost = [dataclasses.astuple(key) for key in sorted(keys)]
+    if not lost:
+        return 0
+    seat = tuple_(calls.c.run_id, calls.c.round, calls.c.stage, calls.c.seat)
+    statement = update(calls).where(seat.in_(lost), calls.c.state == "sent").values(_ORPHANED)
+    return connection.execute(statement).rowcount
+
+
+def orphan_run(connection: Connection, run_id: str) -> int:
+    """The run is about to end: whatever is still open in it becomes an orphan. How many there were."""
+    statement = update(calls).where(calls.c.run_id == run_id, calls.c.state == "sent").values(_ORPHANED)
+    return connection.execute(statement).rowcount

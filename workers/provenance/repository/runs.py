@@ -6,16 +6,20 @@ import dataclasses
 import datetime as dt
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
+from workers.core.budget import Amount, Budget
 from workers.core.run import Outcome, RunState, SeatState, sources_of
 from workers.errors import IdempotencyConflictError, NotFoundError, StateError
 from workers.provenance import ledger, payload
 from workers.provenance.digest import GENESIS, canonical, digest
 from workers.provenance.models import DEFAULT_TENANT, payloads, runs, stages, tenants
+from workers.provenance.repository import calls
+from workers.provenance.repository.usage import usd_number
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,9 @@ class NewRun:
     priority: int = 0
     tenant_id: str = DEFAULT_TENANT
     idempotency_key: str | None = None
+    budget: Budget = dataclasses.field(default_factory=Budget)
+    #: Kept from everyone but the lead.
+    lead_share: Amount = dataclasses.field(default_factory=Amount)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +56,8 @@ class Run:
     round: int
     priority: int
     is_simulated: bool
+    budget_usd: Decimal | None
+    budget_tokens: int | None
     metadata: Mapping[str, Any]
     verdict_digest: str | None
     ledger_seq: int
@@ -76,7 +85,8 @@ def create(connection: Connection, new: NewRun, *, at: dt.datetime) -> tuple[Run
     )
     task = {"spec": new.spec, "files": dict(new.files), "tests": dict(new.tests)}
     team_digest, input_digest = payload.store_all(connection, [dict(new.team), task])
-    asked = [dict(new.team)["name"], input_digest, new.external_id, new.priority, dict(new.metadata)]
+    limits = {"budget_usd": usd_number(new.budget.usd), "budget_tokens": new.budget.tokens}
+    asked = [dict(new.team)["name"], input_digest, new.external_id, new.priority, dict(new.metadata), limits]
     request_digest = digest(canonical(asked))
     row = connection.execute(
         insert(runs)
@@ -92,6 +102,10 @@ def create(connection: Connection, new: NewRun, *, at: dt.datetime) -> tuple[Run
             metadata=dict(new.metadata),
             idempotency_key=new.idempotency_key,
             request_digest=request_digest,
+            budget_usd=new.budget.usd,
+            budget_tokens=new.budget.tokens,
+            lead_share_usd=new.lead_share.usd if new.budget.is_set else None,
+            lead_share_tokens=new.lead_share.tokens if new.budget.is_set else 0,
             ledger_head=GENESIS,
         )
         .on_conflict_do_nothing(index_elements=["tenant_id", "idempotency_key"])
@@ -107,6 +121,7 @@ def create(connection: Connection, new: NewRun, *, at: dt.datetime) -> tuple[Run
                 "team_digest": team_digest,
                 "input_digest": input_digest,
                 "external_id": new.external_id,
+                **limits,
             },
             at=at,
         )
@@ -231,6 +246,8 @@ def cancel(connection: Connection, run_id: str, *, tenant_id: str, at: dt.dateti
             .where(stages.c.run_id == run_id, stages.c.state.in_([SeatState.PENDING, SeatState.RUNNING]))
             .values(state=SeatState.CANCELLED, finished_at=func.now())
         )
+        # Those still in flight are broken off within seconds and say so themselves; the others never will.
+        calls.orphan_run(connection, run_id)
         log.append("run.cancelled", {}, at=at)
     return get(connection, run_id, tenant_id=tenant_id), True
 

@@ -1,0 +1,265 @@
+"""What a run will cost, before anything is sent: the first model of every seat, one call each (DESIGN §4, §7).
+
+The prompts are rendered as the seats will get them. What is not written yet (the candidate, the claims) is put
+at what models usually write, and the candidate at most at what the coder may write."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from workers.core.budget import (
+    Account,
+    Amount,
+    Budget,
+    Price,
+    PriceOf,
+    likely_tokens,
+    most_tokens,
+    refusal,
+    worst_case,
+)
+from workers.core.reply import Usage
+from workers.core.run import Stage
+from workers.core.team import Seat, SeatAt, Team
+from workers.errors import InputError
+from workers.providers.chain import Link, default_models, parse_link, resolve_chain
+from workers.providers.registry import PROVIDERS, SIMULATOR, ProviderConfig
+from workers.providers.simulator.problem import MODELS
+
+#: What each role usually writes, tokens; a seat's `max_tokens` bounds it.
+USUAL_OUTPUT_TOKENS = {Stage.CODER: 1500, Stage.PANEL: 600, Stage.CONSENSUS: 300, Stage.LEAD: 1800}
+#: Stands for the model of a provider that is asked for its list only when the run starts.
+FIRST_LISTED = "(the first it lists)"
+
+_ROLES = {Stage.PANEL: "reviewer"}
+
+#: A prompt template's name and its values → the text (`teams.prompt_environment`).
+Render = Callable[..., str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """What the models will be shown of a submission."""
+
+    spec: str
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    tests: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SeatEstimate:
+    """One call of one seat to the first model of its chain. `price` is None where nobody knows it."""
+
+    stage: Stage
+    seat: str
+    link: Link
+    price: Price | None
+    expected: Amount
+    worst: Amount
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RunEstimate:
+    """The seats in flow order; asking again is not in it, although a budget counts it."""
+
+    team: str
+    seats: tuple[SeatEstimate, ...]
+
+    @property
+    def expected(self) -> Amount:
+        return sum((seat.expected for seat in self.seats), Amount())
+
+    @property
+    def worst(self) -> Amount:
+        return sum((seat.worst for seat in self.seats), Amount())
+
+    @property
+    def lead_share(self) -> Amount:
+        """What a budget keeps for the lead: the worst case of its first call."""
+        return next(seat.worst for seat in self.seats if seat.stage is Stage.LEAD)
+
+    @property
+    def unpriced(self) -> tuple[SeatEstimate, ...]:
+        return tuple(seat for seat in self.seats if seat.price is None)
+
+    @property
+    def is_simulated(self) -> bool:
+        return all(seat.link.provider == SIMULATOR for seat in self.seats)
+
+
+def estimate(
+    team: Team,
+    submitted: Submitted,
+    *,
+    enabled: Mapping[str, ProviderConfig],
+    price_of: PriceOf,
+    render: Render,
+) -> RunEstimate:
+    """The cost of one run, from what is known before it. Pure but for `render`, which reads prompts."""
+    seats = {(place.stage, place.name): place.seat for place in team.seats()}
+    reviewers = [seat for (stage, _), seat in seats.items() if stage is Stage.PANEL]
+    coder = seats[Stage.CODER, "coder"]
+    candidate = _Pending(
+        likely=_usual(Stage.CODER, coder, at_least=likely_tokens("".join(submitted.files.values()))),
+        most=coder.max_tokens,
+    )
+    # Claims are findings in fewer words. Were they put at all that reviewers may write, the lead's share would
+    # leave most budgets no room for anybody else.
+    written = sum(_usual(Stage.PANEL, seat) for seat in reviewers)
+    claims = _Pending(likely=written // 2, most=written)
+    nothing = _Pending(likely=0, most=0)
+    shown = {
+        Stage.CODER: (submitted, nothing),
+        Stage.PANEL: (dataclasses.replace(submitted, files={}), candidate),
+        Stage.CONSENSUS: (dataclasses.replace(submitted, files={}, tests={}), claims),
+        Stage.LEAD: (dataclasses.replace(submitted, files={}), candidate + claims),
+    }
+    return RunEstimate(
+        team=team.name,
+        seats=tuple(
+            _seat(
+                place,
+                *shown[place.stage],
+                enabled=enabled,
+                price_of=price_of,
+                render=render,
+                likely_output=(
+                    candidate.likely if place.stage is Stage.CODER else _usual(place.stage, place.seat)
+                ),
+            )
+            for place in team.seats()
+        ),
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Pending:
+    """Tokens of a text that is not written yet."""
+
+    likely: int
+    most: int
+
+    def __add__(self, other: _Pending) -> _Pending:
+        return _Pending(likely=self.likely + other.likely, most=self.most + other.most)
+
+
+def _usual(stage: Stage, seat: Seat, *, at_least: int = 0) -> int:
+    return min(max(USUAL_OUTPUT_TOKENS[stage], at_least), seat.max_tokens)
+
+
+def _seat(
+    place: SeatAt,
+    submitted: Submitted,
+    pending: _Pending,
+    *,
+    enabled: Mapping[str, ProviderConfig],
+    price_of: PriceOf,
+    render: Render,
+    likely_output: int,
+) -> SeatEstimate:
+    role = _ROLES.get(place.stage, place.stage.value)
+    texts = [
+        render(f"{role}.md", persona=place.seat.persona),
+        render(
+            "material.md",
+            spec=submitted.spec,
+            files=submitted.files,
+            tests=submitted.tests,
+            claims="",
+            reviews="",
+        ),
+    ]
+    link = first_link(place, enabled, price_of)
+    price = price_of(link.provider, link.model)
+    likely_input = sum(map(likely_tokens, texts)) + pending.likely
+    usual = Usage(input_tokens=likely_input, output_tokens=likely_output)
+    return SeatEstimate(
+        stage=place.stage,
+        seat=place.name,
+        link=link,
+        price=price,
+        expected=Amount(
+            input_tokens=likely_input,
+            output_tokens=likely_output,
+            usd=None if price is None else price.cost_usd(usual),
+        ),
+        worst=worst_case(
+            price, input_tokens=most_tokens(texts) + pending.most, output_tokens=place.seat.max_tokens
+        ),
+    )
+
+
+def first_link(place: SeatAt, enabled: Mapping[str, ProviderConfig], price_of: PriceOf) -> Link:
+    """The model that the seat asks first. Where this process has no provider on (its workers may have others),
+    the first of the chain that has a price."""
+    links = [parse_link(entry) for entry in place.seat.models]
+    if not enabled:
+        return next((link for link in links if price_of(link.provider, link.model)), links[0])
+    listed = {
+        name: default_models(SIMULATOR, MODELS) if name == SIMULATOR else (FIRST_LISTED,) for name in enabled
+    }
+    return resolve_chain(place.seat.models, enabled, listed, place.index)[0]
+
+
+def check_priced(estimated: RunEstimate, budget: Budget) -> None:
+    """Raises: InputError when a budget in dollars could not be kept, because a model's price is unknown."""
+    if budget.usd is None or not estimated.unpriced:
+        return
+    seat = estimated.unpriced[0]
+    if seat.link.model == FIRST_LISTED:
+        variable = PROVIDERS[seat.link.provider].model_variable
+        raise InputError(
+            f"the seat {seat.seat!r} would ask whatever model {seat.link.provider} lists first, whose price is not "
+            f"known, so a budget in dollars cannot be kept; name a model in {variable}, or give a budget in tokens"
+        )
+    raise InputError(
+        f"no price is known for {seat.link.provider}/{seat.link.model} (seat {seat.seat!r}), so a budget in dollars "
+        "cannot be kept; give a budget in tokens, or a team whose models have prices"
+    )
+
+
+def estimate_data(estimated: RunEstimate, budget: Budget) -> dict[str, Any]:
+    """The estimate as plain data for JSON; money in US dollars, null where a price is not known."""
+    worst = estimated.worst
+    fits = None
+    if budget.is_set:
+        account = Account(scope="run", budget=budget)
+        fits = refusal(account, worst, is_lead=True) is None
+    return {
+        "dry_run": True,
+        "team": estimated.team,
+        "simulated": estimated.is_simulated,
+        "seats": [
+            {
+                "stage": seat.stage.value,
+                "seat": seat.seat,
+                "provider": seat.link.provider,
+                "model": seat.link.model,
+                **_figures(seat.expected, seat.worst),
+            }
+            for seat in estimated.seats
+        ],
+        "total": _figures(estimated.expected, worst),
+        "unpriced": sorted({f"{seat.link.provider}/{seat.link.model}" for seat in estimated.unpriced}),
+        "budget_usd": _number(budget.usd),
+        "budget_tokens": budget.tokens,
+        "fits_budget": fits,
+    }
+
+
+def _figures(expected: Amount, worst: Amount) -> dict[str, Any]:
+    return {
+        "input_tokens": expected.input_tokens,
+        "output_tokens": expected.output_tokens,
+        "cost_usd": _number(expected.usd),
+        "worst_input_tokens": worst.input_tokens,
+        "worst_output_tokens": worst.output_tokens,
+        "worst_cost_usd": _number(worst.usd),
+    }
+
+
+def _number(usd: Decimal | None) -> float | None:
+    return None if usd is None else float(usd)

@@ -1,0 +1,145 @@
+"""One call's row: there before the request is sent, with room for it in the run's budget, and billed at its end."""
+
+from __future__ import annotations
+
+import dataclasses
+from decimal import Decimal
+
+from workers.core.budget import Amount, Price, Refusal, most_tokens, worst_case
+from workers.core.reply import Completion, CompletionRequest, Usage
+from workers.core.run import Stage
+from workers.errors import ConsensusError, SlotTimeoutError
+from workers.provenance.repository import budgets, calls
+from workers.provenance.repository.stages import SeatKey
+from workers.providers.base import AttemptsExhaustedError, CallTimeoutError
+from workers.providers.chain import Link
+from workers.stages.context import Context, RunCancelledError
+
+
+class BudgetExhaustedError(ConsensusError):
+    """The run's budget has no room for the call; nothing was sent. The seat gives up with this cause."""
+
+    cause = "budget"
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.sentence())
+        self.refusal = refusal
+        self.detail = refusal.sentence()
+
+
+class UnpricedModelError(ConsensusError):
+    """The run has a budget in dollars and nobody knows the model's price: the link is passed over."""
+
+    kind = "no_price"
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class RecordedCall:
+    """A call about to be sent. Every change of its row is one short transaction."""
+
+    context: Context
+    key: SeatKey
+    call_id: str
+    link: Link
+    price: Price | None
+    #: What one request can cost at most.
+    worst: Amount
+    #: Why a repeat of the request was not sent.
+    refusal: Refusal | None = None
+
+    @classmethod
+    def send(
+        cls, context: Context, key: SeatKey, link: Link, request: CompletionRequest, *, number: int
+    ) -> RecordedCall:
+        """Reserve room in the budget and write the row; `number` is the link's place in its chain.
+
+        Raises: BudgetExhaustedError, UnpricedModelError; then nothing may be sent.
+        """
+        price = context.price_of(link.provider, link.model)
+        call = cls(
+            context=context,
+            key=key,
+            call_id=context.new_id("call"),
+            link=link,
+            price=price,
+            worst=worst_case(
+                price,
+                input_tokens=most_tokens(message.content for message in request.messages),
+                output_tokens=request.max_tokens,
+            ),
+        )
+        call._write(request, number)
+        return call
+
+    def _write(self, request: CompletionRequest, number: int) -> None:
+        new = calls.NewCall(
+            call_id=self.call_id,
+            key=self.key,
+            link=number,
+            provider=self.link.provider,
+            model=self.link.model,
+            family=self.link.family,
+            request=dataclasses.asdict(request),
+            worst=self.worst,
+        )
+        with self.context.database.single() as connection:
+            if calls.sent(connection, new):
+                return
+        # The run has a budget: look and write under its lock.
+        with self.context.database.begin() as connection:
+            refusal = budgets.reserve(connection, self.key.run_id, self.worst, is_lead=self._is_lead)
+            if refusal is None:
+                calls.sent(connection, new, is_reserved=True)
+                return
+        if refusal.unit == "price":
+            raise UnpricedModelError(refusal.sentence())
+        raise BudgetExhaustedError(refusal)
+
+    @property
+    def _is_lead(self) -> bool:
+        return self.key.stage is Stage.LEAD
+
+    def repeat(self) -> None:
+        """The HTTP layer is about to send the request again. What became of the first is not known for certain
+        (a cut reply is billed), so the repeat needs room of its own.
+
+        Raises: AttemptsExhaustedError when there is none: the HTTP layer then ends with the error it had.
+        """
+        with self.context.database.begin() as connection:
+            self.refusal = budgets.reserve(connection, self.key.run_id, self.worst, is_lead=self._is_lead)
+            if self.refusal is None:
+                calls.sent_again(connection, self.call_id, self.key, self.worst)
+                return
+        raise AttemptsExhaustedError(self.refusal.sentence())
+
+    def done(self, completion: Completion, *, rung: int | None) -> None:
+        """The reply arrived."""
+        with self.context.database.single() as connection:
+            calls.done(
+                connection, self.call_id, completion, rung=rung, cost_usd=self._cost_usd(completion.usage)
+            )
+
+    def failed(self, error: ConsensusError) -> None:
+        """There is no reply. A call that we broke off may be billed in full: it counts at its worst case."""
+        with self.context.database.begin() as connection:
+            if isinstance(error, SlotTimeoutError):
+                calls.not_sent(connection, self.call_id, self.key)
+                return
+            usage = getattr(error, "usage", None)
+            if usage is None and isinstance(error, (CallTimeoutError, RunCancelledError)):
+                usage = Usage(
+                    input_tokens=self.worst.input_tokens,
+                    output_tokens=self.worst.output_tokens,
+                    is_estimated=True,
+                )
+            calls.failed(
+                connection,
+                self.call_id,
+                kind=getattr(error, "kind", "cancelled"),
+                message=str(error),
+                usage=usage,
+                cost_usd=self._cost_usd(usage or Usage()),
+            )
+
+    def _cost_usd(self, usage: Usage) -> Decimal | None:
+        return None if self.price is None else self.price.cost_usd(usage)
