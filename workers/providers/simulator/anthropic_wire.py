@@ -88,10 +88,10 @@ class AnthropicWire:
         body = {"type": error.kind, "message": error.message, **error.extra}
         return signed({"type": "error", "error": body})
 
-    def error_part(self, call: Call, reply: Reply, error: RequestError) -> bytes:
+    def error_part(self, _call: Call, _reply: Reply, error: RequestError, /) -> bytes:
         return sse(self.error(error), event="error")
 
-    def limit_headers(self, gauges: Sequence[Gauge], now_epoch_seconds: float) -> dict[str, str]:
+    def limit_headers(self, gauges: Sequence[Gauge], now_epoch_seconds: float, /) -> dict[str, str]:
         headers: dict[str, str] = {}
         for gauge in gauges:
             # There is no header for a day's requests; its limit shows only in its refusals.

@@ -133,7 +133,12 @@ class _Simulator:
         )
         decision = self.desk.decide(letter, self.clocks.epoch())
         self.arrivals.record(decision.arrival)
-        return Performance(decision.plan, sleep=self.clocks.sleep, on_end=lambda: self._end(decision))
+        return Performance(
+            decision.plan,
+            request_id=(wire.request_id_header, f"req_{letter.digest}"),
+            sleep=self.clocks.sleep,
+            on_end=lambda: self._end(decision),
+        )
 
     def _end(self, decision: Decision) -> None:
         self.desk.end(decision, self.clocks.epoch())

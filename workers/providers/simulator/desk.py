@@ -70,9 +70,7 @@ class Desk:
         """The answer to a letter. Every decision must be ended with `end`."""
         decision = self._decide(letter, now_epoch_seconds)
         self.running += 1
-        # The digest tells the caller's repetitions of a request apart from other requests.
-        headers = {letter.wire.request_id_header: f"req_{letter.digest}", **decision.plan.headers}
-        return dataclasses.replace(decision, plan=dataclasses.replace(decision.plan, headers=headers))
+        return decision
 
     def end(self, decision: Decision, now_epoch_seconds: float) -> None:
         self.running -= 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Literal
 
 from workers.errors import InputError
@@ -143,7 +144,7 @@ class Limiter:
         """Count the call, or say why not: all of its limits are taken, or none."""
         account = self._account(demand, now_epoch_seconds)
         taken = dict(zip(_METERS, (1, demand.input_tokens, demand.reserved_output_tokens), strict=True))
-        refusal = self._refusal(demand, account, taken, now_epoch_seconds)
+        refusal = next(self._refusals(demand, account, taken, now_epoch_seconds), None)
         if refusal is None:
             for bucket in account.buckets:
                 bucket.level -= taken[bucket.meter]
@@ -163,28 +164,28 @@ class Limiter:
                 unused = demand.reserved_output_tokens - demand.output_tokens
                 bucket.level = min(bucket.capacity, bucket.level + unused)
 
-    def _refusal(
+    def _refusals(
         self, demand: Demand, account: _Account, taken: dict[Meter, int], now_epoch_seconds: float
-    ) -> Refusal | None:
+    ) -> Iterator[Refusal]:
+        """Every reason against the call; the first is the one that it is told."""
         limits = self.limits
         tokens, cost_usd = self._spent.get(demand.key, (0, 0.0))
         if limits.allowance_tokens is not None and tokens >= limits.allowance_tokens:
-            return Refusal(cause="allowance", limit=limits.allowance_tokens, wait_seconds=None)
+            yield Refusal(cause="allowance", limit=limits.allowance_tokens, wait_seconds=None)
         if limits.allowance_usd is not None and cost_usd >= limits.allowance_usd:
-            return Refusal(cause="allowance", limit=limits.allowance_usd, wait_seconds=None)
+            yield Refusal(cause="allowance", limit=limits.allowance_usd, wait_seconds=None)
         if limits.overload_above is not None and self.running >= limits.overload_above:
-            return Refusal(cause="overload", limit=limits.overload_above, wait_seconds=BUSY_WAIT_SECONDS)
+            yield Refusal(cause="overload", limit=limits.overload_above, wait_seconds=BUSY_WAIT_SECONDS)
         if limits.requests_per_day is not None and account.used_today >= limits.requests_per_day:
             wait_seconds = DAY_SECONDS - now_epoch_seconds % DAY_SECONDS
-            return Refusal(cause="requests-per-day", limit=limits.requests_per_day, wait_seconds=wait_seconds)
+            yield Refusal(cause="requests-per-day", limit=limits.requests_per_day, wait_seconds=wait_seconds)
         if limits.concurrency is not None and account.running >= limits.concurrency:
-            return Refusal(cause="concurrency", limit=limits.concurrency, wait_seconds=BUSY_WAIT_SECONDS)
+            yield Refusal(cause="concurrency", limit=limits.concurrency, wait_seconds=BUSY_WAIT_SECONDS)
         waits = [(bucket.wait_seconds(taken[bucket.meter]), bucket) for bucket in account.buckets]
-        # Refilled levels carry rounding; a billionth of a second is no reason to refuse.
         wait_seconds, longest = max(waits, key=lambda wait: wait[0], default=(0.0, None))
-        if longest is None or wait_seconds < 1e-9:
-            return None
-        return Refusal(cause=longest.meter, limit=longest.limit, wait_seconds=wait_seconds)
+        # Refilled levels carry rounding; a billionth of a second is no reason to refuse.
+        if longest is not None and wait_seconds > 1e-9:
+            yield Refusal(cause=longest.meter, limit=longest.limit, wait_seconds=wait_seconds)
 
     def _charge(self, demand: Demand) -> None:
         if self.limits.allowance_tokens is None and self.limits.allowance_usd is None:

@@ -79,12 +79,12 @@ class OpenAiWire:
     def error(self, error: RequestError) -> dict[str, Any]:
         return signed({"error": _error(error)})
 
-    def error_part(self, call: Call, reply: Reply, error: RequestError) -> bytes:
+    def error_part(self, call: Call, reply: Reply, error: RequestError, /) -> bytes:
         # As OpenRouter says that its upstream died.
         choice = {"index": 0, "delta": {"content": ""}, "logprobs": None, "finish_reason": "error"}
         return sse({**_head(call, reply, _CHUNK), "error": _error(error), "choices": [choice]})
 
-    def limit_headers(self, gauges: Sequence[Gauge], now_epoch_seconds: float) -> dict[str, str]:
+    def limit_headers(self, gauges: Sequence[Gauge], _now_epoch_seconds: float, /) -> dict[str, str]:
         headers: dict[str, str] = {}
         for gauge in gauges:
             name = _HEADER_NAMES.get(gauge.meter)

@@ -31,8 +31,11 @@ class Transport(Protocol):
 class Performance:
     """An ASGI response. `on_end` is called once, however the exchange ends, also when the caller leaves."""
 
-    def __init__(self, plan: Plan, *, sleep: Sleep, on_end: Callable[[], None]) -> None:
+    def __init__(
+        self, plan: Plan, *, request_id: tuple[str, str], sleep: Sleep, on_end: Callable[[], None]
+    ) -> None:
         self._plan = plan
+        self._request_id = request_id
         self._sleep = sleep
         self._on_end = on_end
         self._is_played = False
@@ -70,7 +73,7 @@ class Performance:
         await self._wait(plan.head_wait_seconds)
         if plan.status == 0:
             return
-        await send(_head(plan))
+        await send(_head(plan, self._request_id))
         is_broken = plan.ending is not Ending.WHOLE
         last = len(plan.steps) - 1
         for number, step in enumerate(plan.steps):
@@ -85,11 +88,12 @@ class Performance:
             await self._sleep(seconds)
 
 
-def _head(plan: Plan) -> Message:
+def _head(plan: Plan, request_id: tuple[str, str]) -> Message:
     headers = [(b"content-type", plan.media_type.encode("latin-1"))]
     if plan.body_bytes is not None:
         headers.append((b"content-length", str(plan.body_bytes).encode("latin-1")))
-    headers.extend((name.encode("latin-1"), value.encode("latin-1")) for name, value in plan.headers.items())
+    for name, value in (request_id, *plan.headers.items()):
+        headers.append((name.encode("latin-1"), value.encode("latin-1")))
     return {"type": "http.response.start", "status": plan.status, "headers": headers}
 
 

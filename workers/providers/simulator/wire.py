@@ -97,11 +97,11 @@ class Wire(Protocol):
         """The body of a refusal."""
         ...
 
-    def error_part(self, call: Call, reply: Reply, error: RequestError) -> bytes:
+    def error_part(self, call: Call, reply: Reply, error: RequestError, /) -> bytes:
         """An error in the middle of a stream."""
         ...
 
-    def limit_headers(self, gauges: Sequence[Gauge], now_epoch_seconds: float) -> dict[str, str]:
+    def limit_headers(self, gauges: Sequence[Gauge], now_epoch_seconds: float, /) -> dict[str, str]:
         """The state of the limits, as this format's providers tell it."""
         ...
 

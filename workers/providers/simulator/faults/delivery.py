@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 import orjson
 
@@ -110,7 +111,7 @@ def split_inside_characters(data: bytes) -> list[bytes]:
         if _continues(data[position]) and not (position + 1 < len(data) and _continues(data[position + 1]))
     ]
     edges = [0, *cuts, len(data)]
-    return [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [data[start:end] for start, end in pairwise(edges)]
 
 
 def _continues(byte: int) -> bool:
