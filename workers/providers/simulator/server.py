@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable, Sequence
 
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from workers.errors import InputError
@@ -25,7 +25,7 @@ Window = tuple[float, float | None]
 
 
 def serve(
-    app: Starlette,
+    app: ASGIApp,
     host: str = "127.0.0.1",
     port: int = 0,
     *,
@@ -68,7 +68,7 @@ class SimulatorServer(uvicorn.Server):
     """Uvicorn that stops listening in `refused_windows`, and ends exchanges that outlast its shutdown."""
 
     def __init__(
-        self, app: Starlette, *, refused_windows: Sequence[Window] = (), sleep: Sleep = asyncio.sleep
+        self, app: ASGIApp, *, refused_windows: Sequence[Window] = (), sleep: Sleep = asyncio.sleep
     ) -> None:
         super().__init__(
             uvicorn.Config(

@@ -10,10 +10,12 @@ import orjson
 from workers.providers.simulator.faults.exchange import Exchange
 from workers.providers.simulator.faults.kind import Fault
 from workers.providers.simulator.plan import Plan
-from workers.providers.simulator.wire import Reply, token_count
+from workers.providers.simulator.wire import Reply, WireName, token_count
 
 _THOUGHT = "This is a simulated thought; it used up the whole output before the first word of an answer."
 _DECLINED = "This is a simulated refusal."
+#: How each format says that tools are wanted; where none was offered, it is wrong.
+_TOOL_FINISH: Mapping[WireName, str] = {"openai": "tool_calls", "anthropic": "tool_use"}
 #: Characters of two, three and four bytes.
 WIDE_CHARACTERS = "naïve 日本語 🙂"
 
@@ -21,7 +23,8 @@ WIDE_CHARACTERS = "naïve 日本語 🙂"
 def plan_content(fault: Fault, exchange: Exchange) -> Plan:
     """The answer of a fault of the group `content`."""
     if fault.kind == "wrong-finish":
-        return exchange.saying(dataclasses.replace(exchange.reply, finish=fault.finish)).plan()
+        finish = fault.finish or _TOOL_FINISH[exchange.wire.name]
+        return exchange.saying(dataclasses.replace(exchange.reply, finish=finish)).plan()
     return exchange.saying(_CHANGES[fault.kind](exchange.reply)).plan()
 
 

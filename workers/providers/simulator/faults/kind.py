@@ -153,7 +153,7 @@ KINDS: Mapping[str, Kind] = {
     "refusal": _content(),
     "truncated-tool-json": _content(),
     "no-usage": _content(),
-    "wrong-finish": _content(finish="tool_calls"),
+    "wrong-finish": _content(finish=None),
     "no-end-mark": _content(),
     "torn-event": _delivery(after_pieces=2),
     "split-utf8": _delivery(gap_seconds=0.01),
