@@ -21,7 +21,7 @@ _FAULTS = "Faults and models"
 #: What stands for a key in a rehearsal: anything does, and this cannot be taken for a real one.
 _REHEARSAL_KEY = "simulated"
 
-Rate = Annotated[float | None, typer.Option(min=1, max=1e12, rich_help_panel=_LIMITS)]
+Rate = Annotated[float | None, typer.Option(min=1, rich_help_panel=_LIMITS)]
 
 
 def register(app: typer.Typer) -> None:
@@ -128,8 +128,9 @@ def simulate_llm(
 ) -> None:
     """Serve simulated models in both wire formats: OpenAI's chat completions and Anthropic's messages.
 
-    Every reply says that it is simulated, and so does every result that was made with it. What reached the
-    server is told by GET /simulator/stats and /simulator/arrivals; DELETE /simulator/arrivals starts anew.
+    Every reply says that it is simulated, and so does every result that was made with it.
+
+    GET /simulator/stats and /simulator/arrivals tell what reached it; docs/simulator.md has the rest.
     """
     prepare()
     from workers.providers.simulator.app import create_app
@@ -157,16 +158,20 @@ def simulate_llm(
         faults=rules,
         accepts_any_model=any_model,
     )
-    # A shell starts background commands with interrupts ignored; and a stop is no failure, whoever asks for it.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
     serve(
         app,
         host,
         port,
         refused_windows=refused_windows(rules),
-        on_listening=lambda url: _say_how_to_use(url, any_model=any_model),
+        on_listening=lambda url: _begin(url, any_model=any_model),
     )
+
+
+def _begin(url: str, *, any_model: bool) -> None:
+    # A shell starts background commands with interrupts ignored; and a stop is no failure, whoever asks for it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    _say_how_to_use(url, any_model=any_model)
 
 
 def _latency(median_seconds: float | None, p95_seconds: float | None, *, option: str) -> Latency | None:
