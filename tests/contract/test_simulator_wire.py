@@ -30,11 +30,10 @@ from tests.contract.simulator_client import (
 )
 from tests.unit.simulator.rehearsal import ROOT
 from workers.errors import InputError
-from workers.providers.simulator.app import (
-    MAX_BODY_BYTES,
+from workers.providers.simulator.app import MAX_BODY_BYTES, Clocks, create_app
+from workers.providers.simulator.latency import (
     MAX_LATENCY_SECONDS,
     MIN_LATENCY_SECONDS,
-    create_app,
     spread_latency,
 )
 from workers.providers.simulator.problem import MODELS
@@ -274,16 +273,14 @@ def test_latency_is_spread_by_request_within_its_bounds() -> None:
     assert spread_latency("f" * 20 + "8000") == pytest.approx(0.7, abs=1e-4)
 
 
-async def test_a_reply_takes_its_latency_and_a_stream_spreads_it(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_reply_takes_its_latency_and_a_stream_spreads_it(client: Client) -> None:
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr("workers.providers.simulator.app.asyncio.sleep", sleep)
-    transport = httpx.ASGITransport(app=create_app(latency=lambda digest: 3.0 if digest else 0.0))
+    app = create_app(latency=lambda digest: 3.0 if digest else 0.0, clocks=Clocks(sleep=sleep))
+    transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://simulator") as http:
         await http.post(client.path, json=client.body(stream=False))
         assert slept == [3.0]
@@ -304,15 +301,16 @@ def test_an_address_that_is_taken_is_refused_with_a_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1 port {port}.*choose another"):
-            serve("127.0.0.1", port)
+            serve(create_app(), "127.0.0.1", port)
     with pytest.raises(InputError, match="port 70000"):
-        serve("127.0.0.1", 70_000)
+        serve(create_app(), "127.0.0.1", 70_000)
 
 
 def test_the_server_tells_its_address_answers_and_ends_cleanly_on_an_interrupt(tmp_path: Path) -> None:
     program = (
+        "from workers.providers.simulator.app import create_app\n"
         "from workers.providers.simulator.server import serve\n"
-        "serve(latency=0, on_listening=lambda url: print(url, flush=True))\n"
+        "serve(create_app(latency=0), on_listening=lambda url: print(url, flush=True))\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program],

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from workers import settings
-from workers.cli import demo, inspect, run, score, serve, trajectories
+from workers.cli import demo, inspect, run, score, serve, simulate, trajectories
 from workers.errors import ConsensusError
 
 #: Usage or refused input (DESIGN §7).
@@ -30,6 +30,7 @@ inspect.register(app)
 score.register(app)
 trajectories.register(app)
 serve.register(app)
+simulate.register(app)
 demo.register(app)
 
 

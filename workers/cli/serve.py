@@ -29,7 +29,6 @@ def register(app: typer.Typer) -> None:
     app.command()(worker)
     app.command()(api)
     app.command()(beat)
-    app.command(name="simulate-llm")(simulate_llm)
 
 
 def up(port: Port = 8000) -> None:
@@ -94,7 +93,7 @@ def worker(
     name: Annotated[str, typer.Option(help="what Flower calls this worker; one name a process")] = "llm",
 ) -> None:
     """Serve queues with one process: threads that wait, one event loop that talks to the models."""
-    settings = _prepare()
+    settings = prepare()
     wanted = [name.strip() for name in queues.split(",") if name.strip()]
     unknown = sorted(set(wanted) - {queue.value for queue in Queue})
     if unknown or not wanted:
@@ -125,7 +124,7 @@ def worker(
 
 def api(port: Port = 8000) -> None:
     """Serve the HTTP interface on 127.0.0.1."""
-    settings = _prepare()
+    settings = prepare()
     if not is_free(port):
         raise UnavailableError(f"port {port} is in use; choose another with --port")
     import uvicorn
@@ -143,7 +142,7 @@ def api(port: Port = 8000) -> None:
 
 def beat() -> None:
     """Send the periodic tasks (one process per installation)."""
-    settings = _prepare()
+    settings = prepare()
     from workers.celery_app import configure
 
     app = configure(settings)
@@ -158,24 +157,7 @@ def beat() -> None:
         )
 
 
-def simulate_llm(
-    port: Port = 8001,
-    seed: Annotated[int, typer.Option(help="another seed, other answers")] = 0,
-    latency_seconds: Annotated[
-        float | None,
-        typer.Option(min=0, max=600, help="every answer takes this long; default: a spread under 1.2 s"),
-    ] = None,
-) -> None:
-    """Serve simulated models in both wire formats. Every reply says that it is simulated."""
-    _prepare()
-    if not is_free(port):
-        raise UnavailableError(f"port {port} is in use; choose another with --port")
-    from workers.providers.simulator.server import serve
-
-    serve(host="127.0.0.1", port=port, seed=seed, latency=latency_seconds)
-
-
-def _prepare() -> Settings:
+def prepare() -> Settings:
     """Settings and logs of a serving process, which ends with the process that started it, if that asks for it."""
     settings = load()
     log.configure(settings.log_level, as_json=settings.log_json)

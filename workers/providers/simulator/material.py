@@ -33,17 +33,22 @@ class Question:
 
 
 def read_question(system: str, user: str) -> Question:
-    role = _ROLE.search(system)
     spec, rest = _spec_and_rest(user)
     files, rest = _take(rest, "file")
     _, rest = _take(rest, "test")
     return Question(
-        role=role[1].lower() if role else None,
+        role=role_of(system),
         spec=spec,
         files={path: _without_numbers(text) for path, text in files},
         claims=_objects(_between(rest, "<claims>\n", "\n</claims>")),
         reviews=_objects(_between(rest, "<reviews>\n", "\n</reviews>")),
     )
+
+
+def role_of(system: str) -> str | None:
+    """The word after `# Role:`, or None."""
+    role = _ROLE.search(system)
+    return role[1].lower() if role else None
 
 
 def _spec_and_rest(user: str) -> tuple[str | None, str]:

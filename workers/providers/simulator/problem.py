@@ -164,6 +164,15 @@ class Problem(Strict):
 
     def code_of(self, variant: Variant) -> str:
         """The variant's code. Raises ValueError if its bugs cannot be planted in the solution."""
+        if variant.bugs not in self._written:
+            self._written[variant.bugs] = self._plant(variant)
+        return self._written[variant.bugs]
+
+    @cached_property
+    def _written(self) -> dict[tuple[str, ...], str]:
+        return {}
+
+    def _plant(self, variant: Variant) -> str:
         code = self.solution
         for name in variant.bugs:
             if name not in self.bugs:

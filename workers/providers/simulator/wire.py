@@ -6,12 +6,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, Protocol
 
 import orjson
 
-from workers.providers.simulator.problem import MODELS
+from workers.providers.simulator.limits import Gauge
+from workers.providers.simulator.stand_in import Resolve
+from workers.providers.simulator.wire_error import RequestError
+
+WireName = Literal["openai", "anthropic"]
 
 #: How usage is counted and `max_tokens` is honoured: about what English and Python take.
 CHARACTERS_PER_TOKEN = 4
@@ -23,30 +27,11 @@ MAX_PIECES = 12
 MIN_PIECE_CHARACTERS = 120
 
 
-class RequestError(Exception):
-    """The request is wrong. `kind` is the error's type, `param` the field at fault, `code` its short name."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        status: int = 400,
-        kind: str = "invalid_request_error",
-        param: str | None = None,
-        code: str | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.status = status
-        self.kind = kind
-        self.param = param
-        self.code = code
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A valid request. `max_tokens` None: no limit was asked for."""
+    """A valid request to `asked_model`, answered by `model`. `max_tokens` None: no limit was asked for."""
 
+    asked_model: str
     model: str
     system: str
     user: str
@@ -56,15 +41,28 @@ class Call:
     wants_usage: bool
 
 
+#: A part of a reply that a fault leaves away; "end" is the mark that ends a stream.
+Part = Literal["usage", "choices", "end"]
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """An answer, cut to the call's `max_tokens` if `is_cut`; `digest` (hex) is that of the request."""
+    """An answer, cut to the call's `max_tokens` if `is_cut`; `digest` (hex) is that of the request.
+
+    What follows is for faults only: thoughts beside the text, a tool call's arguments (JSON, or a part of
+    it), a refusal, another word as the finish reason, and what the reply lacks.
+    """
 
     text: str
     is_cut: bool
     input_tokens: int
     output_tokens: int
     digest: str
+    reasoning: str = ""
+    tool_arguments: str | None = None
+    is_refused: bool = False
+    finish: str | None = None
+    lacks: frozenset[Part] = frozenset()
 
     @property
     def created_epoch_seconds(self) -> int:
@@ -79,22 +77,32 @@ class Reply:
 class Wire(Protocol):
     """One wire format."""
 
+    name: WireName
     request_id_header: str
+    overloaded_status: int
 
-    def read(self, body: Mapping[str, Any]) -> Call:
-        """The call that a body asks for. Raises: RequestError."""
+    def read(self, body: Mapping[str, Any], resolve: Resolve) -> Call:
+        """The call that a body asks for; `resolve` says which model answers. Raises: RequestError."""
         ...
 
     def document(self, call: Call, reply: Reply) -> dict[str, Any]:
         """The body of a reply that is not streamed."""
         ...
 
-    def events(self, call: Call, reply: Reply) -> Iterator[bytes]:
-        """A streamed reply: one part that opens it, one for each of `reply.pieces()`, one that closes it."""
+    def parts(self, call: Call, reply: Reply) -> list[bytes]:
+        """A streamed reply: what opens it, its pieces one by one, what closes it."""
         ...
 
     def error(self, error: RequestError) -> dict[str, Any]:
         """The body of a refusal."""
+        ...
+
+    def error_part(self, call: Call, reply: Reply, error: RequestError, /) -> bytes:
+        """An error in the middle of a stream."""
+        ...
+
+    def limit_headers(self, gauges: Sequence[Gauge], now_epoch_seconds: float, /) -> dict[str, str]:
+        """The state of the limits, as this format's providers tell it."""
         ...
 
 
@@ -127,18 +135,10 @@ def sse(document: Mapping[str, Any], *, event: str | None = None) -> bytes:
 
 
 def read_model(body: Mapping[str, Any]) -> str:
-    """The model asked for. Raises: RequestError (404 for a model that does not exist)."""
+    """The model asked for. Raises: RequestError."""
     model = body.get("model")
     if not isinstance(model, str) or not model:
         raise RequestError("model: a model's name is required", param="model")
-    if model not in MODELS:
-        raise RequestError(
-            f"The model {model[:100]!r} does not exist here; there are {', '.join(MODELS)}.",
-            status=404,
-            kind="not_found_error",
-            param="model",
-            code="model_not_found",
-        )
     return model
 
 
