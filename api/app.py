@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
@@ -12,11 +13,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api import errors
 from api.dependencies import Services
 from api.live import Hub
-from api.routers import events, health, provenance, runs, teams
+from api.routers import events, health, provenance, providers, runs, teams
 from workers.celery_app import configure
 from workers.enqueue import broker_problem, submit_run
 from workers.errors import SettingsError
+from workers.governor.look import look
 from workers.provenance.session import Database
+from workers.providers.prices import price_of
 from workers.providers.registry import enabled
 from workers.settings import Settings, environment, load
 
@@ -38,6 +41,8 @@ def services_of(settings: Settings) -> Services:
         broker_problem=lambda: broker_problem(celery),
         team_folders=settings.teams,
         enabled=lambda: enabled(environment()),
+        price_of=price_of,
+        snapshots=partial(look, settings.redis_url) if settings.redis_url else lambda _: {},
     )
 
 
@@ -63,7 +68,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     app.add_middleware(BodyLimit)
     errors.install(app)
-    for module in (runs, events, provenance, teams, health):
+    for module in (runs, events, provenance, teams, providers, health):
         app.include_router(module.router, responses=errors.DESCRIBED)
     return app
 

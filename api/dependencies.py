@@ -16,6 +16,7 @@ from api.live import Hub
 from workers.core.budget import PriceOf, no_prices
 from workers.core.identity import make_id
 from workers.errors import InputError
+from workers.governor.base import Limits, Snapshot
 from workers.provenance.models import DEFAULT_TENANT
 from workers.provenance.session import Database
 from workers.providers.registry import ProviderConfig
@@ -33,6 +34,8 @@ class Services:
     team_folders: tuple[Path, ...] = ()
     enabled: Callable[[], Mapping[str, ProviderConfig]] = dict
     price_of: PriceOf = no_prices
+    #: How the governor's buckets with these keys and limits stand; nothing while Redis is away.
+    snapshots: Callable[[Mapping[str, Limits]], Mapping[str, Snapshot]] = lambda _: {}
 
 
 def services(request: Request) -> Services:

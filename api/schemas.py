@@ -13,7 +13,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from workers.core.budget import MOST_USD
+from workers.governor.base import Limits, Snapshot
 from workers.provenance.ledger import Event
+from workers.provenance.repository.accounts import Published
 from workers.provenance.repository.runs import Run
 from workers.provenance.repository.usage import RunUsage, orphan_data, usd_number
 
@@ -308,3 +310,71 @@ class TeamOut(BaseModel):
     path: str
     team: dict[str, Any] | None
     error: str | None = None
+
+
+class ProviderStateOut(BaseModel):
+    """How an account is doing, as its workers found out."""
+
+    state: str = Field(description="good, low, or the kind of error that opened the breaker")
+    reason: str
+    since: dt.datetime
+    until: dt.datetime | None = Field(description="when it is tried again by itself")
+
+    @classmethod
+    def of(cls, entry: Published) -> ProviderStateOut:
+        return cls(state=entry.state.state, reason=entry.state.reason, since=entry.since, until=entry.until)
+
+
+class ProviderOut(BaseModel):
+    name: str
+    on: bool = Field(description="whether its key or address is set where the API runs")
+    wire: str
+    address: str
+    cheap_model: str | None = Field(description="asked first while quota is low, by everyone but the lead")
+    account: ProviderStateOut | None = Field(description="null: no worker has noticed anything yet")
+
+
+class LimitsIn(BaseModel):
+    """Limits of one provider's family. Null or left out: no such limit."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    requests_per_minute: float | None = Field(default=None, gt=0, le=1e9, allow_inf_nan=False)
+    input_tokens_per_minute: float | None = Field(default=None, gt=0, le=1e12, allow_inf_nan=False)
+    output_tokens_per_minute: float | None = Field(default=None, gt=0, le=1e12, allow_inf_nan=False)
+    requests_per_day: int | None = Field(default=None, ge=1, le=2**31 - 1)
+    concurrency: int | None = Field(default=None, ge=1, le=100_000)
+
+
+class LiveOut(BaseModel):
+    """What is going on in one bucket at this moment."""
+
+    running: int
+    waiting_interactive: int
+    waiting_batch: int
+    blocked_seconds: float
+    adaptive_concurrency: float | None = Field(description="below `concurrency` after refusals; grows back")
+    requests_today: int
+
+
+class LimitsOut(LimitsIn):
+    provider: str
+    family: str = Field(description="* stands for every family without limits of its own")
+    is_set: bool = Field(description="an operator set them; otherwise they are the defaults")
+    live: LiveOut | None
+
+    @classmethod
+    def of(
+        cls, provider: str, family: str, limits: Limits, *, is_set: bool, live: Snapshot | None
+    ) -> LimitsOut:
+        return cls(
+            provider=provider,
+            family=family,
+            is_set=is_set,
+            requests_per_minute=limits.requests_per_minute,
+            input_tokens_per_minute=limits.input_tokens_per_minute,
+            output_tokens_per_minute=limits.output_tokens_per_minute,
+            requests_per_day=limits.requests_per_day,
+            concurrency=limits.concurrency,
+            live=None if live is None else LiveOut.model_validate(live, from_attributes=True),
+        )

@@ -162,7 +162,7 @@ def _seat(
 ) -> SeatEstimate:
     role = _ROLES.get(place.stage, place.stage.value)
     texts = [
-        render(f"{role}.md", persona=place.seat.persona),
+        render(f"{role}.md"),
         render(
             "material.md",
             spec=submitted.spec,
@@ -171,6 +171,7 @@ def _seat(
             claims="",
             reviews="",
         ),
+        *([render("persona.md", persona=place.seat.persona)] if place.seat.persona else []),
     ]
     link = first_link(place, enabled, price_of)
     price = price_of(link.provider, link.model)

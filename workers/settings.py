@@ -70,6 +70,9 @@ class Settings(BaseSettings):
     stalled_seconds: float = Field(
         default=20, gt=0, description="a run idle between stages this long is healed"
     )
+    breaker_failures: int = Field(
+        default=5, ge=1, description="failures in a row after which a provider is left alone for a while"
+    )
     max_rescues: int = Field(default=3, ge=0, description="a seat whose worker died more often gives up")
 
     @field_validator("teams", mode="before")

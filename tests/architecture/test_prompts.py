@@ -14,8 +14,10 @@ ROLES: dict[str, type[Answer]] = {
     "consensus": ConsensusAnswer,
     "lead": LeadAnswer,
 }
-VARIABLES = {"material.md": {"spec", "files", "tests", "claims", "reviews"}} | {
-    f"{role}.md": {"persona"} for role in ROLES
+VARIABLES: dict[str, set[str]] = {
+    "material.md": {"spec", "files", "tests", "claims", "reviews"},
+    "persona.md": {"persona"},
+    **{f"{role}.md": set() for role in ROLES},
 }
 
 
@@ -30,13 +32,18 @@ def test_every_prompt_asks_only_for_what_it_is_given() -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_role_s_prompt_names_every_required_key_of_its_answer(role: str) -> None:
-    text = prompt_environment().get_template(f"{role}.md").render(persona="You <look> & see.")
-    assert "You <look> & see." in text, "a prompt is no HTML"
+    text = prompt_environment().get_template(f"{role}.md").render()
     assert "{{" not in text
     assert "{%" not in text
     for name, field in ROLES[role].model_fields.items():
         assert not field.is_required() or f'"{name}"' in text
-    assert prompt_environment().get_template(f"{role}.md").render(persona="").count("\n\n\n") == 0
+    assert "\n\n\n" not in text
+
+
+def test_a_persona_keeps_what_it_is_given_word_for_word() -> None:
+    text = prompt_environment().get_template("persona.md").render(persona="You <look> & see.")
+
+    assert "You <look> & see." in text, "a prompt is no HTML"
 
 
 def test_the_material_keeps_what_it_is_given_word_for_word() -> None:

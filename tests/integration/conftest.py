@@ -62,6 +62,7 @@ def worker_settings(database_url: str, servers: tuple[str, str]) -> Settings:
         pending_seconds=0.001,
         stalled_seconds=0.001,
         llm_concurrency=16,
+        breaker_failures=1000,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,13 +25,14 @@ from tests.integration.stored_runs import (
 from workers.core.reply import Completion, CompletionRequest, FinishReason, Usage
 from workers.core.run import Close, Enqueue, Next, Outcome, RunState, SeatState, Stage
 from workers.core.team import Seat
+from workers.governor.breaker import Refusal
 from workers.provenance import payload
 from workers.provenance.repository import runs
 from workers.provenance.repository.stages import SeatKey
 from workers.provenance.session import Database
 from workers.providers.chain import Link, parse_link
 from workers.stages import STAGES
-from workers.stages.context import Context
+from workers.stages.context import Chosen, Context, Purpose
 from workers.stages.finish import finish_run
 from workers.stages.rescue import Rescued, rescue
 from workers.stages.seat import advance, run_seat
@@ -55,15 +56,21 @@ class Models:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def chain(self, seat: Seat, index: int) -> Sequence[Link]:
-        return [parse_link(entry) for entry in seat.models]
+    def chain(self, seat: Seat, index: int, *, is_lead: bool) -> Chosen:
+        return Chosen(links=[parse_link(entry) for entry in seat.models])
+
+    def refusal(self, link: Link) -> Refusal | None:
+        return None
+
+    def window(self, link: Link) -> int | None:
+        return None
 
     def complete(
         self,
         link: Link,
         request: CompletionRequest,
         *,
-        run_id: str,
+        purpose: Purpose,
         limit: int,
         used: int,
         sent_again: Callable[[], None],

@@ -268,4 +268,4 @@ def test_a_prompt_that_is_not_there_or_lacks_a_variable_is_an_error() -> None:
     with pytest.raises(Exception, match=r"nope\.md"):
         environment.get_template("nope.md")
     with pytest.raises(Exception, match="'persona' is undefined"):
-        environment.get_template("reviewer.md").render()
+        environment.get_template("persona.md").render()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote as _quote
 
 import httpx
 
@@ -26,6 +27,11 @@ class RunEvent:
     kind: str
     at: str
     payload: Mapping[str, Any]
+
+
+def quote(part: str) -> str:
+    """A part of a path, whatever it holds."""
+    return _quote(part, safe="")
 
 
 class Client:
@@ -60,16 +66,31 @@ class Client:
     def provenance(self, run_id: str) -> dict[str, Any]:
         return self._call("GET", f"/v1/runs/{run_id}/provenance")
 
+    def providers(self) -> list[dict[str, Any]]:
+        return list(self._request("GET", "/v1/providers").json())
+
+    def limits(self) -> list[dict[str, Any]]:
+        return list(self._request("GET", "/v1/limits").json())
+
+    def set_limits(self, provider: str, family: str, limits: Mapping[str, Any]) -> dict[str, Any]:
+        return self._call("PUT", f"/v1/limits/{quote(provider)}/{quote(family)}", json=limits)
+
+    def reset_limits(self, provider: str, family: str) -> None:
+        self._request("DELETE", f"/v1/limits/{quote(provider)}/{quote(family)}")
+
     def readiness(self) -> dict[str, Any]:
         return self._call("GET", "/readyz")
 
     def _call(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        return _object(self._request(method, path, **options))
+
+    def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:
             response = self._http.request(method, path, **options)
         except httpx.HTTPError as error:
             raise UnavailableError(f"the API at {self.url} does not answer: {error}") from None
         if response.is_success:
-            return _object(response)
+            return response
         raise _error(response)
 
     def events(self, run_id: str, *, after: int = 0) -> Iterator[RunEvent]:

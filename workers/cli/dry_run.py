@@ -13,7 +13,8 @@ from rich.table import Table
 from workers.cli.client import Client
 from workers.cli.money import money
 from workers.cli.reach import serving_url
-from workers.core.budget import Budget, PriceOf, no_prices
+from workers.core.budget import Budget, PriceOf
+from workers.providers.prices import price_of
 from workers.settings import environment, load
 
 
@@ -27,7 +28,7 @@ def estimated(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def estimate_here(
-    body: Mapping[str, Any], variables: Mapping[str, str], price_of: PriceOf = no_prices
+    body: Mapping[str, Any], variables: Mapping[str, str], price_of: PriceOf = price_of
 ) -> dict[str, Any]:
     """The same without an API. With no provider on, the simulator answers, as it would if the run were started.
 

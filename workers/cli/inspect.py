@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 import yaml
@@ -12,8 +14,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from workers.cli.reach import connected
 from workers.core.team import SeatAt, family_of
-from workers.errors import ManifestError
+from workers.errors import ManifestError, UnavailableError
 from workers.providers.chain import check_chain
 from workers.providers.registry import PROVIDERS, SIMULATOR, enabled
 from workers.settings import environment, load
@@ -97,27 +100,71 @@ def _check_providers(path: Path, place: SeatAt) -> None:
         raise ManifestError(f"{path}: seat {place.name}: {error}") from None
 
 
-def list_providers() -> int:
-    """List the providers, which are on, and how to turn the others on. Keys are never shown."""
-    on = enabled(environment())
+def list_providers(
+    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a table")] = False,
+) -> int:
+    """List the providers, how their accounts are doing, and how to turn the others on. Keys are never shown.
+
+    What a running server knows is asked of it; without one, what this shell's environment says is shown.
+    """
+    try:
+        with connected(may_start=False) as client:
+            entries = client.providers()
+    except UnavailableError:
+        entries = _providers_of_this_shell()
+    if as_json:
+        print(json.dumps(entries, indent=2))  # noqa: T201
+        return 0
     table = Table(box=None, pad_edge=False)
-    for column in ("provider", "state", "wire", "address", "limits", "turned on by"):
+    for column in ("provider", "state", "wire", "address", "turned on by"):
         table.add_column(column, overflow="fold")
-    for name, spec in PROVIDERS.items():
-        config = on.get(name)
+    for entry in entries:
+        spec = PROVIDERS[entry["name"]]
         variable = spec.key_variables[0] if spec.needs_key else spec.url_variable
-        limits = [f"{spec.requests_per_minute:g} requests/min"] if spec.requests_per_minute else []
-        limits += [f"{spec.concurrency} at once"] if spec.concurrency else []
         table.add_row(
-            f"[bold]{name}[/]",
-            "[green]on[/]" if config else "[dim]off[/]",
-            spec.wire,
-            config.base_url if config else spec.base_url,
-            ", ".join(limits) or "none",
-            "no real provider being on" if name == SIMULATOR else variable,
+            f"[bold]{entry['name']}[/]",
+            _state(entry),
+            entry["wire"],
+            entry["address"],
+            "no real provider being on" if entry["name"] == SIMULATOR else variable,
         )
-    table_console().print(table)
+    console = table_console()
+    console.print(table)
+    for entry in entries:
+        if entry["on"] and entry["account"] and entry["account"]["state"] in ("low", "quota"):
+            reason = escape(str(entry["account"]["reason"]))
+            console.print(
+                f"[yellow]low-quota mode is on[/] ({entry['name']}: {reason}): cheap models for everyone but the lead"
+            )
+            break
     return 0
+
+
+def _state(entry: Mapping[str, Any]) -> str:
+    if not entry["on"]:
+        return "[dim]off[/]"
+    account = entry["account"] or {"state": "good"}
+    if account["state"] == "good":
+        return "[green]on[/]"
+    until = f" until {account['until'][11:16]} UTC" if account["until"] else ""
+    words = "low quota" if account["state"] == "low" else f"left alone: {account['state']}"
+    return f"[{'yellow' if account['state'] == 'low' else 'red'}]{words}{until}[/]"
+
+
+def _providers_of_this_shell() -> list[dict[str, Any]]:
+    """As `GET /v1/providers` lists them, with nothing known of their accounts."""
+    on = enabled(environment())
+    return [
+        {
+            "name": name,
+            "on": name in on,
+            "wire": spec.wire,
+            "address": on[name].base_url if name in on else spec.base_url,
+            "cheap_model": spec.cheap_model,
+            "account": None,
+        }
+        for name, spec in PROVIDERS.items()
+    ]
 
 
 def doctor() -> int:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from workers import settings
-from workers.cli import demo, inspect, run, score, serve, simulate, trajectories
+from workers.cli import demo, inspect, limits, run, score, serve, simulate, trajectories
 from workers.errors import ConsensusError
 
 #: Usage or refused input (DESIGN §7).
@@ -27,6 +27,7 @@ app = typer.Typer(
 )
 run.register(app)
 inspect.register(app)
+limits.register(app)
 score.register(app)
 trajectories.register(app)
 serve.register(app)

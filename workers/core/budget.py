@@ -35,34 +35,43 @@ def _micro(usd: Decimal, rounding: str) -> Decimal:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
     """What a model costs, in US dollars per million tokens. Cached input and cache writes cost what other
-    input does unless the provider says otherwise."""
+    input does unless the provider says otherwise. `long` is the price of the whole of a call whose prompt has more
+    than `long_above_tokens` tokens."""
 
     input_usd: Decimal
     output_usd: Decimal
     cached_input_usd: Decimal | None = None
     cache_write_usd: Decimal | None = None
+    long: Price | None = None
+    long_above_tokens: int | None = None
 
     def cost_usd(self, usage: Usage) -> Decimal:
-        """The bill for a call. `usage.input_tokens` includes what was read from and written to a cache."""
+        """The bill for one call. `usage.input_tokens` includes what was read from and written to a cache."""
+        rates = self._rates(usage.input_tokens)
         cached = min(max(usage.cached_input_tokens, 0), max(usage.input_tokens, 0))
         written = min(max(usage.cache_write_input_tokens, 0), max(usage.input_tokens, 0) - cached)
-        other = max(usage.input_tokens, 0) - cached - written
+        plain = max(usage.input_tokens, 0) - cached - written
         bill = (
-            other * self.input_usd
-            + cached * _or(self.cached_input_usd, self.input_usd)
-            + written * _or(self.cache_write_usd, self.input_usd)
-            + max(usage.output_tokens, 0) * self.output_usd
+            plain * rates.input_usd
+            + cached * _or(rates.cached_input_usd, rates.input_usd)
+            + written * _or(rates.cache_write_usd, rates.input_usd)
+            + max(usage.output_tokens, 0) * rates.output_usd
         )
         return _micro(bill / _MILLION, ROUND_HALF_EVEN)
 
     def most_usd(self, *, input_tokens: int, output_tokens: int) -> Decimal:
         """The most that so many tokens can cost, whatever of the input is read from or written to a cache."""
+        rates = self._rates(input_tokens)
         dearest = max(
-            self.input_usd,
-            _or(self.cached_input_usd, self.input_usd),
-            _or(self.cache_write_usd, self.input_usd),
+            rates.input_usd,
+            _or(rates.cached_input_usd, rates.input_usd),
+            _or(rates.cache_write_usd, rates.input_usd),
         )
-        return _micro((input_tokens * dearest + output_tokens * self.output_usd) / _MILLION, ROUND_CEILING)
+        return _micro((input_tokens * dearest + output_tokens * rates.output_usd) / _MILLION, ROUND_CEILING)
+
+    def _rates(self, prompt_tokens: int) -> Price:
+        is_long = self.long_above_tokens is not None and prompt_tokens > self.long_above_tokens
+        return self.long if is_long and self.long is not None else self
 
 
 #: (provider, model) → its price, None when nobody knows it.

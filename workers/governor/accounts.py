@@ -63,6 +63,11 @@ class Accounts:
 
         self._note(provider, key_digest, self._with(provider, key_digest, fail))
 
+    def not_sent(self, provider: str, key_digest: str) -> None:
+        """A call that `refusal` let through got no slot."""
+        with self._lock:
+            self._breaker(provider, key_digest).not_sent()
+
     def told_to_wait(self, provider: str, key_digest: str, seconds: float) -> None:
         """A refusal stated this wait. A long one means that an allowance is used up."""
         if seconds > LONG_RESET_SECONDS:

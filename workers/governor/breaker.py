@@ -93,6 +93,10 @@ class Breaker:
         longer = max(SHORTEST_OPEN_SECONDS, 2 * self.open_seconds)
         return self._open(kind, reason, min(longer, LONGEST_OPEN_SECONDS), now)
 
+    def not_sent(self) -> None:
+        """The call that was let through was never sent; if it was the trial, somebody else may try."""
+        self.trial_until = None
+
     def _open(self, kind: str, reason: str, seconds: float, now: float) -> bool:
         self.kind, self.reason, self.open_seconds = kind, reason, seconds
         self.open_until, self.trial_until = now + seconds, None

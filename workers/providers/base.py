@@ -19,12 +19,22 @@ from workers.governor.base import Headroom
 BeforeAttempt = Callable[[], Awaitable[None]]
 
 
+#: Awaited before a request is repeated: a repeat takes its turn at the governor as any other request does. Raises
+#: `SlotTimeoutError` if that would take too long; the call then ends with the error it had.
+BeforeRepeat = Callable[[], Awaitable[None]]
+
+
 class Provider(Protocol):
     """Speaks one wire format to one address."""
 
     name: str
 
-    async def complete(self, request: CompletionRequest, before_attempt: BeforeAttempt) -> Completion:
+    async def complete(
+        self,
+        request: CompletionRequest,
+        before_attempt: BeforeAttempt,
+        before_repeat: BeforeRepeat | None = None,
+    ) -> Completion:
         """Ask once. Returns a completion with text, possibly truncated (`finish_reason` says so).
 
         Raises: ProviderError and its children; `asyncio.CancelledError` when the run was cancelled.

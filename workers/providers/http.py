@@ -20,10 +20,12 @@ import httpx
 import orjson
 from httpx_aiohttp import HttpxAiohttpClient
 
+from workers.errors import SlotTimeoutError
 from workers.providers.base import (
     AttemptsExhaustedError,
     BadRequestError,
     BeforeAttempt,
+    BeforeRepeat,
     CallTimeoutError,
     MalformedResponseError,
     RateLimitedError,
@@ -214,12 +216,14 @@ class HttpClient:
         read: Callable[[HttpReply], Awaitable[T]],
         before_attempt: BeforeAttempt,
         on_rate_limited: OnRateLimited | None = None,
+        before_repeat: BeforeRepeat | None = None,
     ) -> T:
         """Send `call` until `read` returns, and return that.
 
         `read` gets each answer, whatever its status, and turns it into a value or a ProviderError. It runs
         inside the retry loop, so a 429 written into a 200 and a stream cut in the middle are retried like a
-        plain 429 and a refused connection. Nobody may have consumed what a failed `read` saw.
+        plain 429 and a refused connection. Nobody may have consumed what a failed `read` saw. `before_repeat`
+        is awaited after the wait and before every request but the first.
 
         Raises: RateLimitedError, TransportError (retries ended, or the stated wait is above
         `max_wait_seconds`); CallTimeoutError; AttemptsExhaustedError if not even one request was left;
@@ -230,7 +234,9 @@ class HttpClient:
         deadline = asyncio.timeout(call.timeout_seconds)
         try:
             async with deadline:
-                return await self._send_until_read(call, read, before_attempt, on_rate_limited, deadline)
+                return await self._send_until_read(
+                    call, read, before_attempt, on_rate_limited, before_repeat, deadline
+                )
         except TimeoutError:
             if not deadline.expired():
                 raise
@@ -242,6 +248,7 @@ class HttpClient:
         read: Callable[[HttpReply], Awaitable[T]],
         before_attempt: BeforeAttempt,
         on_rate_limited: OnRateLimited | None,
+        before_repeat: BeforeRepeat | None,
         deadline: asyncio.Timeout,
     ) -> T:
         # THE (N+1)² TRAP. It is tempting to bound this loop by a retry count of its own, or to let it retry a
@@ -255,6 +262,7 @@ class HttpClient:
             try:
                 return await self._send_once(call, content, read)
             except (RateLimitedError, TransportError) as error:
+                failure = error
                 wait_seconds = wait_before_retry(error, retry_index=retry_index, jitter=self._jitter())
                 if on_rate_limited is not None and isinstance(error, RateLimitedError):
                     await on_rate_limited(wait_seconds)
@@ -271,6 +279,11 @@ class HttpClient:
                 except AttemptsExhaustedError:
                     raise error from None
             await self._sleep(wait_seconds)
+            if before_repeat is not None:
+                try:
+                    await before_repeat()
+                except SlotTimeoutError:
+                    raise failure from None
             retry_index += 1
 
     async def _send_once(

@@ -14,12 +14,12 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
+from workers.core.budget import Price
 from workers.core.reply import Usage
 from workers.errors import InputError
 
-_MILLION = Decimal(1_000_000)
 #: A review reads about four tokens for each that it writes; models are ranked by what that mixture costs.
-_TYPICAL_CALL = Usage(input_tokens=4_000, output_tokens=1_000)
+TYPICAL_CALL = Usage(input_tokens=4_000, output_tokens=1_000)
 
 
 class PriceTableError(InputError):
@@ -27,72 +27,48 @@ class PriceTableError(InputError):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
-    """US dollars per million tokens: input that no cache had, output, input read from and written to a cache."""
+class Listing:
+    """What is known of one model on the day `as_of`. `context_tokens`: prompt and reply together, None if not
+    stated. `is_simulated`: the price is made up, nothing is paid."""
 
-    input_usd: Decimal
-    output_usd: Decimal
-    cached_input_usd: Decimal
-    cache_write_usd: Decimal
-
-    def cost_usd(self, usage: Usage) -> Decimal:
-        cached = min(usage.cached_input_tokens, usage.input_tokens)
-        written = min(usage.cache_write_input_tokens, usage.input_tokens - cached)
-        fresh = usage.input_tokens - cached - written
-        return (
-            fresh * self.input_usd
-            + cached * self.cached_input_usd
-            + written * self.cache_write_usd
-            + usage.output_tokens * self.output_usd
-        ) / _MILLION
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """One model's price on the day `as_of`. `context_tokens`: prompt and reply together, None if not stated.
-    `long_rates` hold for the whole of a request whose prompt has more than `long_above_tokens` tokens.
-    `is_simulated`: made up, nothing is paid."""
-
-    rates: Rates
+    price: Price
     as_of: dt.date
     source: str
     context_tokens: int | None = None
-    long_rates: Rates | None = None
-    long_above_tokens: int | None = None
     is_simulated: bool = False
     is_deprecated: bool = False
-
-    def cost_usd(self, usage: Usage) -> Decimal:
-        """Of one call, exact. Do not give it the sum of several: the rate depends on each prompt's length."""
-        is_long = self.long_above_tokens is not None and usage.input_tokens > self.long_above_tokens
-        rates = self.long_rates if is_long and self.long_rates is not None else self.rates
-        return rates.cost_usd(usage)
 
 
 def price_of(provider: str, model: str) -> Price | None:
     """The price of `model` as `provider` names it, or None where nobody has looked it up."""
+    listing = listing_of(provider, model)
+    return None if listing is None else listing.price
+
+
+def listing_of(provider: str, model: str) -> Listing | None:
+    """The table's entry for `model` as `provider` names it, or None."""
     by_name = _table().get(provider, {})
     exact = by_name.get(model)
     if exact is not None:
         return exact
-    return next((price for name, price in by_name.items() if "*" in name and fnmatchcase(model, name)), None)
+    return next((entry for name, entry in by_name.items() if "*" in name and fnmatchcase(model, name)), None)
 
 
 def context_tokens(provider: str, model: str) -> int | None:
     """How much fits into the model, prompt and reply together; None if unknown."""
-    price = price_of(provider, model)
-    return None if price is None else price.context_tokens
+    listing = listing_of(provider, model)
+    return None if listing is None else listing.context_tokens
 
 
 def cheapest(provider: str) -> str | None:
     """The provider's model that costs least for a typical call, deprecated ones left out; None where none is
     listed by name."""
     named = {
-        name: price
-        for name, price in _table().get(provider, {}).items()
-        if "*" not in name and not price.is_deprecated
+        name: listing.price
+        for name, listing in _table().get(provider, {}).items()
+        if "*" not in name and not listing.is_deprecated
     }
-    return min(named, key=lambda name: (named[name].cost_usd(_TYPICAL_CALL), name), default=None)
+    return min(named, key=lambda name: (named[name].cost_usd(TYPICAL_CALL), name), default=None)
 
 
 def _decimal(value: object) -> object:
@@ -111,12 +87,14 @@ class _Rates(BaseModel):
     cached_input: _Usd | None = None
     cache_write: _Usd | None = None
 
-    def value(self) -> Rates:
-        return Rates(
+    def price(self, *, long: Price | None = None, long_above_tokens: int | None = None) -> Price:
+        return Price(
             input_usd=self.input,
             output_usd=self.output,
-            cached_input_usd=self.input if self.cached_input is None else self.cached_input,
-            cache_write_usd=self.input if self.cache_write is None else self.cache_write,
+            cached_input_usd=self.cached_input,
+            cache_write_usd=self.cache_write,
+            long=long,
+            long_above_tokens=long_above_tokens,
         )
 
 
@@ -133,14 +111,17 @@ class _Entry(_Rates):
     is_simulated: bool = False
     is_deprecated: bool = False
 
-    def price(self) -> Price:
-        return Price(
-            rates=self.value(),
+    def listing(self) -> Listing:
+        price = (
+            self.price(long=self.long_prompt.price(), long_above_tokens=self.long_prompt.above_tokens)
+            if self.long_prompt
+            else self.price()
+        )
+        return Listing(
+            price=price,
             as_of=self.as_of,
             source=self.source,
             context_tokens=self.context_tokens,
-            long_rates=None if self.long_prompt is None else self.long_prompt.value(),
-            long_above_tokens=None if self.long_prompt is None else self.long_prompt.above_tokens,
             is_simulated=self.is_simulated,
             is_deprecated=self.is_deprecated,
         )
@@ -149,7 +130,7 @@ class _Entry(_Rates):
 _TABLE: TypeAdapter[dict[str, dict[str, _Entry]]] = TypeAdapter(dict[str, dict[str, _Entry]])
 
 
-def parse_table(data: Any) -> Mapping[str, Mapping[str, Price]]:
+def parse_table(data: Any) -> Mapping[str, Mapping[str, Listing]]:
     """Prices by provider and model, aliases included. Raises: PriceTableError."""
     try:
         entries = _TABLE.validate_python(data)
@@ -157,7 +138,7 @@ def parse_table(data: Any) -> Mapping[str, Mapping[str, Price]]:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         raise PriceTableError(f"prices.yaml: {place or 'the table'}: {first['msg']}") from None
-    table: dict[str, dict[str, Price]] = {}
+    table: dict[str, dict[str, Listing]] = {}
     for provider, models in entries.items():
         by_name = table.setdefault(provider, {})
         for model, entry in models.items():
@@ -166,11 +147,11 @@ def parse_table(data: Any) -> Mapping[str, Mapping[str, Price]]:
                     raise PriceTableError(
                         f"prices.yaml: {provider}.{name} is priced twice; keep one of the two"
                     )
-                by_name[name] = entry.price()
+                by_name[name] = entry.listing()
     return table
 
 
 @lru_cache(maxsize=1)
-def _table() -> Mapping[str, Mapping[str, Price]]:
+def _table() -> Mapping[str, Mapping[str, Listing]]:
     text = files("workers.providers").joinpath("prices.yaml").read_text(encoding="utf-8")
     return parse_table(yaml.safe_load(text))

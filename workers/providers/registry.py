@@ -14,6 +14,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from workers.errors import SettingsError
+from workers.governor.base import Limits
 from workers.providers.compat import Compat
 
 WireName = Literal["openai", "anthropic"]
@@ -64,6 +65,17 @@ class ProviderConfig:
     requests_per_day: int | None = None
     concurrency: int | None = None
     cheap_model: str | None = None
+
+    @property
+    def limits(self) -> Limits:
+        """What the provider is known to allow for each model family."""
+        return Limits(
+            requests_per_minute=self.requests_per_minute,
+            input_tokens_per_minute=self.input_tokens_per_minute,
+            output_tokens_per_minute=self.output_tokens_per_minute,
+            requests_per_day=self.requests_per_day,
+            concurrency=self.concurrency,
+        )
 
     @property
     def key_digest(self) -> str:

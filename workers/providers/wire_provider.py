@@ -9,11 +9,13 @@ from functools import partial
 from typing import Any
 
 from workers.core.reply import Completion, CompletionRequest, Usage
+from workers.errors import SlotTimeoutError
 from workers.providers.anthropic_messages import ANTHROPIC_MESSAGES
 from workers.providers.attempts import AttemptCounter
 from workers.providers.base import (
     BadRequestError,
     BeforeAttempt,
+    BeforeRepeat,
     CallTimeoutError,
     MalformedResponseError,
     Observer,
@@ -54,12 +56,17 @@ class WireProvider:
         self._observer = observer
         self._learned: dict[str, Compat] = {}
 
-    async def complete(self, request: CompletionRequest, before_attempt: BeforeAttempt) -> Completion:
+    async def complete(
+        self,
+        request: CompletionRequest,
+        before_attempt: BeforeAttempt,
+        before_repeat: BeforeRepeat | None = None,
+    ) -> Completion:
         """Ask once; see `Provider.complete`. The usage, returned or on the error, includes that of streams
         that were cut and asked again, and is counted in every open `usage_scope()`."""
         wasted: list[Usage] = []
         try:
-            completion = await self._complete(request, before_attempt, wasted)
+            completion = await self._complete(request, before_attempt, before_repeat, wasted)
         except BaseException as error:
             # A cancelled run has paid for what was streamed so far, too.
             if wasted:
@@ -98,7 +105,11 @@ class WireProvider:
         return await self._http.send(call, read, AttemptCounter(_LIST_REQUESTS))
 
     async def _complete(
-        self, request: CompletionRequest, before_attempt: BeforeAttempt, wasted: list[Usage]
+        self,
+        request: CompletionRequest,
+        before_attempt: BeforeAttempt,
+        before_repeat: BeforeRepeat | None,
+        wasted: list[Usage],
     ) -> Completion:
         """Ask, and ask again without each optional field that is refused.
 
@@ -114,8 +125,9 @@ class WireProvider:
             compat = self._learned.get(request.model, self._config.compat)
             body = self._wire.encode(request, compat)
             try:
-                return await self._ask(request, body, ends_at - clock(), before, wasted)
+                return await self._ask(request, body, ends_at - clock(), before, before_repeat, wasted)
             except FieldRefusedError as error:
+                await _take_turn(before_repeat, error)
                 # Read again: a call beside this one may have learned something else meanwhile.
                 known = self._learned.get(request.model, self._config.compat)
                 self._learned[request.model] = known.without(error.field)
@@ -129,6 +141,7 @@ class WireProvider:
         body: dict[str, Any],
         timeout_seconds: float,
         before_attempt: BeforeAttempt,
+        before_repeat: BeforeRepeat | None,
         wasted: list[Usage],
     ) -> Completion:
         async def read(reply: HttpReply) -> Completion:
@@ -150,7 +163,7 @@ class WireProvider:
         )
         told = None if self._observer is None else partial(self._observer.rate_limited, request.model)
         try:
-            return await self._http.send(call, read, before_attempt, told)
+            return await self._http.send(call, read, before_attempt, told, before_repeat)
         except OverloadedError as error:
             await self._tell_overload(request.model, error)
             raise
@@ -225,6 +238,15 @@ class WireProvider:
 def _is_whole_body(reply: HttpReply) -> bool:
     """A server that does not stream answers in one piece, whatever it was asked."""
     return "application/json" in reply.headers.get("content-type", "")
+
+
+async def _take_turn(before_repeat: BeforeRepeat | None, error: FieldRefusedError) -> None:
+    """Raises: `error`, if no turn is to be had."""
+    if before_repeat is not None:
+        try:
+            await before_repeat()
+        except SlotTimeoutError:
+            raise error from None
 
 
 def _uncounted_once(before_attempt: BeforeAttempt) -> BeforeAttempt:

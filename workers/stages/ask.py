@@ -1,4 +1,4 @@
-"""One question to one seat: walk its chain of models until one gives a usable answer.
+"""One question to one seat, asked of its chain of models (`walk.py`) until one gives a usable answer.
 
 This is the semantic retry layer (DESIGN §4). It repeats overload, server errors, malformed, empty, torn and
 truncated replies; it never repeats a 429 or a broken connection, because the HTTP layer already has, honouring
@@ -16,23 +16,26 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 from workers.core.answers import Answer, parse
 from workers.core.reply import Completion, CompletionRequest, FinishReason, Message
 from workers.core.reply_repair import MalformedReplyError, Rung, repair
+from workers.core.run import Stage
 from workers.core.team import SeatAt
-from workers.errors import ConsensusError, SettingsError, SlotTimeoutError
+from workers.errors import ConsensusError, SettingsError
+from workers.governor.accounts import LowQuota
+from workers.governor.base import Lane
 from workers.provenance.repository import stages
-from workers.provenance.repository.stages import Progress, SeatKey
-from workers.providers.base import EmptyReplyError, ProviderError, RateLimitedError
+from workers.provenance.repository.call_history import Asked, asked_before
+from workers.provenance.repository.stages import SeatKey
+from workers.providers.base import EmptyReplyError, ProviderError
 from workers.providers.chain import Link
-from workers.stages.context import Context
-from workers.stages.recorded_call import BudgetExhaustedError, RecordedCall, UnpricedModelError
+from workers.providers.fallback import Failure
+from workers.stages.context import Context, Purpose
+from workers.stages.recorded_call import BudgetExhaustedError, RecordedCall
+from workers.stages.seat import Work
+from workers.stages.walk import SeatFailedError, TornReplyError, Walk
 
 #: `max_tokens` doubles with every re-ask, up to this many times the seat's own.
 MAX_TOKENS_GROWTH = 4
 #: First and longest pause before an overloaded model is asked again, seconds.
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 20.0
-
-#: A seat that would have to wait longer for a provider gives up instead, and so does one that was put off
-#: this often: a run always ends.
-LONGEST_DEFERRAL_SECONDS, MOST_DELIVERIES = 900.0, 20
 
 _Answer = TypeVar("_Answer", bound=Answer)
 
@@ -46,25 +49,8 @@ class Answered(Generic[_Answer]):
     model_served: str
     rung: Rung
     is_simulated: bool
-
-
-class SeatFailedError(ConsensusError):
-    """No model of the seat's chain gave a usable answer. `cause` is the last error's kind."""
-
-    def __init__(self, cause: str, detail: str) -> None:
-        super().__init__(detail)
-        self.cause = cause
-        self.detail = detail
-
-
-class TornReplyError(ConsensusError):
-    """The reply was cut off or is not the JSON asked for; asking again with a hint can help."""
-
-    kind = "torn"
-
-    def __init__(self, message: str, *, was_truncated: bool) -> None:
-        super().__init__(message)
-        self.was_truncated = was_truncated
+    failures: Sequence[Failure] = ()
+    low_quota: LowQuota | None = None
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -74,8 +60,10 @@ class Asking(Generic[_Answer]):
     context: Context
     key: SeatKey
     place: SeatAt
+    purpose: Purpose
     system: str
     user: str
+    persona: str
     answer_type: type[_Answer]
     retries: int
     always_escalates: bool
@@ -83,45 +71,12 @@ class Asking(Generic[_Answer]):
     growth: int = 1
     hint: str = ""
 
-    def walk(self, chain: Sequence[Link], progress: Progress) -> Answered[_Answer]:
-        """Ask the chain's links in turn. Raises: SeatFailedError, BudgetExhaustedError, RunCancelledError,
-        SlotTimeoutError."""
-        failures: list[tuple[Link, str, str]] = []
-        for number in range(progress.link, len(chain)):
-            link = chain[number]
-            self.used, self.growth, self.hint = (progress.attempts if number == progress.link else 0), 1, ""
-            if number > progress.link:
-                with self.context.database.begin() as connection:
-                    stages.advance_link(connection, self.key, link=number)
-            if self.used > self.retries:
-                failures.append((link, "lost_worker", "its requests were spent before a worker was lost"))
-                continue
-            try:
-                return self._ask_link(link, number)
-            except (ProviderError, TornReplyError, UnpricedModelError) as error:
-                is_last = number == len(chain) - 1
-                self._defer_if_worthwhile(error, is_last=is_last, deliveries=progress.deliveries)
-                failures.append((link, error.kind, str(error)))
-            except SlotTimeoutError as error:
-                # The governor's line is long: another model may be free now. Only the last one is worth waiting for.
-                if number == len(chain) - 1 and may_defer(error.wait_seconds, progress.deliveries):
-                    raise
-                failures.append((link, "rate", str(error)))
-        if not failures:
-            raise SeatFailedError(
-                "lost_worker", "every model of the chain was tried before a worker was lost"
-            )
-        detail = "; ".join(f"{link.provider}/{link.model}: {message}" for link, _, message in failures)
-        raise SeatFailedError(failures[-1][1], detail[:2000])
+    def ask_link(self, link: Link, number: int, used: int) -> Answered[_Answer]:
+        """Ask one link until it answers, fails for good or has spent its requests, `used` of them before now.
 
-    def _defer_if_worthwhile(self, error: ConsensusError, *, is_last: bool, deliveries: int) -> None:
-        """A stated wait that is too long to sit through but short enough to come back for, when there is no
-        other model and this one has requests left. Raises: SlotTimeoutError."""
-        wait = error.retry_after_seconds if isinstance(error, RateLimitedError) else None
-        if wait and is_last and self.used <= self.retries and may_defer(wait, deliveries):
-            raise SlotTimeoutError(str(error), wait_seconds=wait)
-
-    def _ask_link(self, link: Link, number: int) -> Answered[_Answer]:
+        Raises: ProviderError, TornReplyError, SlotTimeoutError, RunCancelledError.
+        """
+        self.used, self.growth, self.hint = used, 1, ""
         retrying = Retrying(
             stop=stop_after_attempt(self.retries + 1),
             retry=retry_if_exception(self._may_repeat),
@@ -156,7 +111,7 @@ class Asking(Generic[_Answer]):
             completion = self.context.models.complete(
                 link,
                 request,
-                run_id=self.key.run_id,
+                purpose=self.purpose,
                 limit=self.retries + 1,
                 used=before,
                 sent_again=lambda: self._sent_again(call),
@@ -172,10 +127,15 @@ class Asking(Generic[_Answer]):
 
     def _request(self, link: Link) -> CompletionRequest:
         seat = self.place.seat
-        user = f"{self.user}\n\n{self.hint}" if self.hint else self.user
+        # The material first and what differs between seats last, so that they share a prefix a provider can cache.
+        own = "\n\n".join(part for part in (self.persona, self.hint) if part)
         return CompletionRequest(
             model=link.model,
-            messages=(Message(role="system", content=self.system), Message(role="user", content=user)),
+            messages=(
+                Message(role="system", content=self.system),
+                Message(role="user", content=self.user, is_shared_prefix=True),
+                *((Message(role="user", content=own),) if own else ()),
+            ),
             max_tokens=seat.max_tokens * self.growth,
             temperature=seat.temperature,
             timeout_seconds=seat.timeout_seconds,
@@ -221,19 +181,10 @@ class Asking(Generic[_Answer]):
         self.growth = min(self.growth * 2, MAX_TOKENS_GROWTH)
 
 
-def may_defer(wait_seconds: float, deliveries: int) -> bool:
-    """Whether a seat comes back later, or has waited enough."""
-    return wait_seconds <= LONGEST_DEFERRAL_SECONDS and deliveries < MOST_DELIVERIES
-
-
 def ask(
-    context: Context,
-    key: SeatKey,
-    place: SeatAt,
-    progress: Progress,
+    work: Work,
     *,
     answer_type: type[_Answer],
-    retries: int,
     render_user: Callable[[], str],
     always_escalates: bool = False,
 ) -> Answered[_Answer]:
@@ -244,8 +195,10 @@ def ask(
     Raises: SeatFailedError when no model of the chain could be used; BudgetExhaustedError; RunCancelledError;
     SlotTimeoutError.
     """
+    context, key, place, progress = work.context, work.key, work.place, work.progress
+    models = context.models
     try:
-        chain = context.models.chain(place.seat, place.index)
+        chosen = models.chain(place.seat, place.index, is_lead=key.stage is Stage.LEAD)
     except (SettingsError, ProviderError) as error:
         raise SeatFailedError("no_provider", str(error)) from None
     role = {"panel": "reviewer"}.get(key.stage, key.stage)
@@ -253,13 +206,38 @@ def ask(
         context=context,
         key=key,
         place=place,
-        system=context.render(f"{role}.md", persona=place.seat.persona),
+        purpose=Purpose(run_id=key.run_id, stage=key.stage, lane=work.lane),
+        system=context.render(f"{role}.md"),
         user=render_user(),
+        persona=context.render("persona.md", persona=place.seat.persona) if place.seat.persona else "",
         answer_type=answer_type,
-        retries=retries,
+        retries=work.team.policy.retries,
         always_escalates=always_escalates,
     )
-    return asking.walk(chain, progress)
+    walk: Walk[Answered[_Answer]] = Walk(
+        links=chosen.links,
+        asked_before=_asked_before(context, key) if progress.deliveries > 1 else {},
+        retries=work.team.policy.retries,
+        deliveries=progress.deliveries,
+        is_batch=work.lane is Lane.BATCH,
+        window=models.window,
+        refusal=models.refusal,
+        moved=lambda number: _note_link(context, key, number) if number != progress.link else None,
+        ask=asking.ask_link,
+        spent=lambda: asking.used,
+    )
+    answered = walk.answer()
+    return dataclasses.replace(answered, failures=walk.failures, low_quota=chosen.low_quota)
+
+
+def _asked_before(context: Context, key: SeatKey) -> dict[tuple[str, str], Asked]:
+    with context.database.begin() as connection:
+        return asked_before(connection, key)
+
+
+def _note_link(context: Context, key: SeatKey, number: int) -> None:
+    with context.database.begin() as connection:
+        stages.advance_link(connection, key, link=number)
 
 
 def provenance_of(answered: Answered[Any]) -> dict[str, Any]:
@@ -271,4 +249,18 @@ def provenance_of(answered: Answered[Any]) -> dict[str, Any]:
         "family": answered.link.family,
         "rung": int(answered.rung),
         "simulated": answered.is_simulated,
+        **(
+            {"fallback": [_failed_link(failure) for failure in answered.failures]}
+            if answered.failures
+            else {}
+        ),
+        **({"low_quota": dataclasses.asdict(answered.low_quota)} if answered.low_quota else {}),
+    }
+
+
+def _failed_link(failure: Failure) -> dict[str, str]:
+    return {
+        "model": f"{failure.link.provider}/{failure.link.model}",
+        "cause": failure.kind,
+        "detail": failure.detail[:300],
     }

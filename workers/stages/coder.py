@@ -12,12 +12,8 @@ from workers.stages.seat import Work
 def write_candidate(work: Work) -> tuple[str, dict[str, Any]]:
     """Files for the spec, from the first model that gives some."""
     answered = ask(
-        work.context,
-        work.key,
-        work.place,
-        work.progress,
+        work,
         answer_type=CoderAnswer,
-        retries=work.team.policy.retries,
         render_user=lambda: work.context.render(
             "material.md",
             spec=work.material.spec,

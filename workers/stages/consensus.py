@@ -25,12 +25,8 @@ def count_panel(work: Work) -> tuple[str, dict[str, Any]]:
     if not reviews:
         return "consensus.counted", {"seat": work.key.seat, "simulated": False, **tally_data(counted)}
     answered = ask(
-        work.context,
-        work.key,
-        work.place,
-        work.progress,
+        work,
         answer_type=ConsensusAnswer,
-        retries=work.team.policy.retries,
         render_user=lambda: work.context.render(
             "material.md",
             spec=work.material.spec,

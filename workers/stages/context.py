@@ -11,6 +11,9 @@ from workers.core.budget import PriceOf, no_prices
 from workers.core.reply import Completion, CompletionRequest
 from workers.core.team import Seat
 from workers.errors import ConsensusError
+from workers.governor.accounts import LowQuota
+from workers.governor.base import Lane
+from workers.governor.breaker import Refusal
 from workers.provenance.repository.stages import SeatKey
 from workers.provenance.session import Database
 from workers.providers.chain import Link
@@ -19,8 +22,17 @@ from workers.providers.chain import Link
 class Models(Protocol):
     """The way to the models: governor, transport and cancellation behind one call."""
 
-    def chain(self, seat: Seat, index: int) -> Sequence[Link]:
-        """The seat's usable links, never empty. Raises: SettingsError if no provider is on at all."""
+    def chain(self, seat: Seat, index: int, *, is_lead: bool) -> Chosen:
+        """The seat's usable links, never empty; in low-quota mode the cheap ones come first, except for the
+        lead. Raises: SettingsError if no provider is on at all."""
+        ...
+
+    def refusal(self, link: Link) -> Refusal | None:
+        """Why nothing may be sent to the link now, None if the next call to it may go out."""
+        ...
+
+    def window(self, link: Link) -> int | None:
+        """Tokens that the model takes in all, None if nobody knows."""
         ...
 
     def complete(
@@ -28,7 +40,7 @@ class Models(Protocol):
         link: Link,
         request: CompletionRequest,
         *,
-        run_id: str,
+        purpose: Purpose,
         limit: int,
         used: int,
         sent_again: Callable[[], None],
@@ -39,6 +51,23 @@ class Models(Protocol):
         Raises: ProviderError, SlotTimeoutError, RunCancelledError.
         """
         ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Purpose:
+    """What a call is for: whose it is, which estimates it teaches, and in which line it waits."""
+
+    run_id: str
+    stage: str
+    lane: Lane
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The links that a seat may ask, in this order, and why the cheap ones come first if they do."""
+
+    links: Sequence[Link]
+    low_quota: LowQuota | None = None
 
 
 class RunCancelledError(ConsensusError):

@@ -18,12 +18,8 @@ def sign(work: Work) -> tuple[str, dict[str, Any]]:
     candidate = work.results[Stage.CODER, "coder"]
     counted = work.results.get((Stage.CONSENSUS, "consensus"))
     answered = ask(
-        work.context,
-        work.key,
-        work.place,
-        work.progress,
+        work,
         answer_type=LeadAnswer,
-        retries=work.team.policy.retries,
         always_escalates=True,
         render_user=lambda: work.context.render(
             "material.md",

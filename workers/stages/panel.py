@@ -17,12 +17,8 @@ def review_candidate(work: Work) -> tuple[str, dict[str, Any]]:
     """This seat's findings about the candidate."""
     candidate = work.results[Stage.CODER, "coder"]
     answered = ask(
-        work.context,
-        work.key,
-        work.place,
-        work.progress,
+        work,
         answer_type=ReviewAnswer,
-        retries=work.team.policy.retries,
         render_user=lambda: work.context.render(
             "material.md",
             spec=work.material.spec,

@@ -29,15 +29,16 @@ from workers.core.run import (
 )
 from workers.core.team import SeatAt, Team
 from workers.errors import ConsensusError, SlotTimeoutError, UnavailableError
+from workers.governor.base import Lane
 from workers.provenance import ledger, payload
 from workers.provenance.repository import calls, runs, stages
 from workers.provenance.repository.stages import Progress, SeatKey
 from workers.provenance.repository.usage import seat_spending, usd_number
 from workers.providers.usage import usage_scope
-from workers.stages.ask import SeatFailedError
 from workers.stages.broken import break_off
 from workers.stages.context import Context, Material, RunCancelledError
 from workers.stages.recorded_call import BudgetExhaustedError
+from workers.stages.walk import SeatFailedError
 
 log = structlog.get_logger(__name__)
 
@@ -50,6 +51,7 @@ class Work:
     key: SeatKey
     place: SeatAt
     progress: Progress
+    lane: Lane
     team: Team
     material: Material
     #: Results of the run's terminal seats so far, by (stage, seat); failed and abstained seats have none.
@@ -185,6 +187,7 @@ def _claim(context: Context, key: SeatKey) -> Work | None:
         key=key,
         place=team.place(key.stage, key.seat),
         progress=progress,
+        lane=Lane.BATCH if order.is_batch else Lane.INTERACTIVE,
         team=team,
         material=Material.of(order.material),
         results={(row.key.stage, row.key.seat): row.result for row in rows if row.result is not None},

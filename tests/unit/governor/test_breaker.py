@@ -123,6 +123,16 @@ def test_a_trial_whose_worker_died_lets_another_one_try() -> None:
     assert breaker.refusal(10.0 + TRIAL_SECONDS) is None
 
 
+def test_a_trial_that_was_never_sent_leaves_its_place_to_another() -> None:
+    breaker = Breaker()
+    fail_until_open(breaker)
+    assert breaker.refusal(10.0) is None
+
+    breaker.not_sent()
+
+    assert breaker.refusal(10.0) is None
+
+
 def test_a_rate_limit_on_the_trial_shows_that_the_provider_is_there() -> None:
     breaker = Breaker()
     fail_until_open(breaker)

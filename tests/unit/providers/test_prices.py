@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from workers.core.reply import Usage
 from workers.providers import prices
-from workers.providers.prices import PriceTableError, cheapest, context_tokens, parse_table, price_of
+from workers.providers.prices import (
+    PriceTableError,
+    cheapest,
+    context_tokens,
+    listing_of,
+    parse_table,
+    price_of,
+)
 from workers.providers.registry import PROVIDERS
 
 RAW: dict[str, dict[str, Any]] = yaml.safe_load(Path(prices.__file__).with_name("prices.yaml").read_text())
@@ -21,17 +28,17 @@ RAW: dict[str, dict[str, Any]] = yaml.safe_load(Path(prices.__file__).with_name(
 def test_every_entry_is_dated_sourced_and_of_a_known_provider() -> None:
     assert RAW.keys() == PROVIDERS.keys()
     for models in parse_table(RAW).values():
-        for price in models.values():
-            assert dt.date(2026, 1, 1) <= price.as_of <= dt.date(2026, 11, 30)
-            assert price.source.startswith("https://") or price.rates.input_usd == 0 or price.is_simulated
+        for entry in models.values():
+            assert dt.date(2026, 1, 1) <= entry.as_of <= dt.date(2026, 11, 30)
+            assert entry.source.startswith("https://") or entry.price.input_usd == 0 or entry.is_simulated
 
 
 def test_caching_is_cheaper_to_read_and_never_cheaper_to_write_than_plain_input() -> None:
     for models in parse_table(RAW).values():
-        for price in models.values():
-            for rates in (price.rates, price.long_rates or price.rates):
-                assert rates.cached_input_usd <= rates.input_usd <= rates.cache_write_usd
-                assert rates.input_usd <= rates.output_usd
+        for entry in models.values():
+            for price in (entry.price, entry.price.long or entry.price):
+                assert (price.cached_input_usd or 0) <= price.input_usd <= price.output_usd
+                assert price.cache_write_usd is None or price.input_usd <= price.cache_write_usd
 
 
 def test_a_call_costs_the_sum_of_its_four_kinds_of_token() -> None:
@@ -47,11 +54,11 @@ def test_a_call_costs_the_sum_of_its_four_kinds_of_token() -> None:
 
 def test_a_long_prompt_costs_more_as_a_whole() -> None:
     """Haiku 5.5: 0.10/0.50 $ up to 100 000 tokens of prompt, 0.50/2.50 $ above. 100 000 in and 1000 out are
-    0.01 + 0.0005; one token more: 0.0500005 + 0.0025."""
+    0.01 + 0.0005; one token more: 0.0500005 + 0.0025, in millionths of a dollar 0.0525."""
     price = price_of("anthropic", "claude-haiku-5-5")
     assert price is not None
     assert price.cost_usd(Usage(input_tokens=100_000, output_tokens=1_000)) == Decimal("0.0105")
-    assert price.cost_usd(Usage(input_tokens=100_001, output_tokens=1_000)) == Decimal("0.0525005")
+    assert price.cost_usd(Usage(input_tokens=100_001, output_tokens=1_000)) == Decimal("0.0525")
 
 
 def test_an_unknown_model_has_no_price() -> None:
@@ -68,10 +75,10 @@ def test_a_snapshot_is_its_model() -> None:
 
 @pytest.mark.parametrize("provider", ["local", "ollama"])
 def test_ones_own_machine_costs_nothing(provider: str) -> None:
-    price = price_of(provider, "whatever:7b")
-    assert price is not None
-    assert price.cost_usd(Usage(input_tokens=10**9, output_tokens=10**9)) == 0
-    assert not price.is_simulated
+    listing = listing_of(provider, "whatever:7b")
+    assert listing is not None
+    assert listing.price.cost_usd(Usage(input_tokens=10**9, output_tokens=10**9)) == 0
+    assert not listing.is_simulated
 
 
 def test_simulated_models_have_prices_to_rehearse_with() -> None:
@@ -79,10 +86,10 @@ def test_simulated_models_have_prices_to_rehearse_with() -> None:
     usage = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
     costs = {}
     for size in ("large", "small"):
-        price = price_of("simulator", f"sim-birch-{size}")
-        assert price is not None
-        assert price.is_simulated
-        costs[size] = price.cost_usd(usage)
+        listing = listing_of("simulator", f"sim-birch-{size}")
+        assert listing is not None
+        assert listing.is_simulated
+        costs[size] = listing.price.cost_usd(usage)
     assert costs == {"large": Decimal(18), "small": Decimal("1.5")}
     assert price_of("simulator", "gpt-5") is None
 
@@ -129,6 +136,8 @@ def test_no_usage_costs_less_than_all_of_it_cached_nor_more_than_all_of_it_writt
         cached_input_tokens=cached,
         cache_write_input_tokens=written,
     )
-    output_usd = tokens_out * Decimal(20)
-    cost = price.cost_usd(usage) * 1_000_000
-    assert tokens_in * Decimal("0.20") <= cost - output_usd <= tokens_in * Decimal(5)
+    input_usd = price.cost_usd(usage) - tokens_out * Decimal(20) / 1_000_000
+    # A bill is rounded to millionths of a dollar.
+    rounding = Decimal("0.0000005")
+    assert tokens_in * Decimal("0.20") / 1_000_000 - rounding <= input_usd
+    assert input_usd <= tokens_in * Decimal(5) / 1_000_000 + rounding

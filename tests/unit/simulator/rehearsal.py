@@ -58,7 +58,7 @@ def example_specs() -> dict[str, str]:
 
 
 def system_prompt(role: str) -> str:
-    return _PROMPTS.get_template(f"{role}.md").render(persona="You look at what others pass over.")
+    return _PROMPTS.get_template(f"{role}.md").render()
 
 
 def material(

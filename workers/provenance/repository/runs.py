@@ -159,14 +159,16 @@ def get(connection: Connection, run_id: str, *, tenant_id: str = DEFAULT_TENANT)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a worker needs of a run before it starts: the team's digest and the submitted material."""
+    """What a worker needs of a run before it starts: the team's digest, the submitted material, and whether
+    somebody waits for this one run or it is one of many."""
 
     team_digest: str
     material: Mapping[str, Any]
+    is_batch: bool
 
 
 _ORDER = (
-    select(runs.c.team_digest, payloads.c.body)
+    select(runs.c.team_digest, runs.c.batch_id, payloads.c.body)
     .join(payloads, payloads.c.digest == runs.c.input_digest)
     .where(runs.c.run_id == bindparam("run_id"))
 )
@@ -177,7 +179,11 @@ def order_of(connection: Connection, run_id: str) -> Order:
     row = connection.execute(_ORDER, {"run_id": run_id}).one_or_none()
     if row is None or row.body is None:
         raise NotFoundError(f"there is no run {run_id!r}, or its material was redacted")
-    return Order(team_digest=row.team_digest, material=json.loads(row.body))
+    return Order(
+        team_digest=row.team_digest,
+        material=json.loads(row.body),
+        is_batch=row.batch_id is not None,
+    )
 
 
 def page(
