@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,17 +16,27 @@ from sqlalchemy import select
 
 from tests.contract.providers.dialects import MODES, Mode
 from tests.contract.providers.fault_server import Act, FaultServer, Script, hang, reply, reset
-from tests.integration.stored_runs import claim, open_seats, seat_key, store_run
+from tests.factories import make_team
+from tests.integration.stored_runs import claim, lose_worker, open_seats, seat_key, store_run
 from workers.core.answers import ReviewAnswer
+from workers.core.budget import Amount
 from workers.core.run import Stage
 from workers.core.team import Seat, SeatAt
 from workers.errors import SlotTimeoutError
+from workers.gateway import Gateway, LoopThread
+from workers.governor.accounts import Accounts
+from workers.governor.base import Lane
+from workers.governor.limit_book import LimitBook
 from workers.provenance.models import calls
+from workers.provenance.repository import calls as call_rows
+from workers.provenance.repository.stages import SeatKey
 from workers.provenance.session import Database
 from workers.providers.registry import enabled
-from workers.stages.ask import Answered, SeatFailedError, ask
-from workers.stages.context import Context
-from workers.wiring import Gateway, LoopThread, SeatsAtWork, new_id, now
+from workers.stages.ask import Answered, ask
+from workers.stages.context import Context, Material
+from workers.stages.seat import Work
+from workers.stages.walk import SeatFailedError
+from workers.wiring import SeatsAtWork, new_id, now
 
 RETRIES = 2
 CHAIN = ("local/alder-1", "anthropic/claude-haiku-4-5")
@@ -71,7 +82,14 @@ class Bench:
         )
         loop = LoopThread()
         gateway = Gateway(
-            loop, providers, redis_url=self.redis_url, owner="me", processes=1, slot_wait_seconds=5.0
+            loop,
+            providers,
+            redis_url=self.redis_url,
+            owner="me",
+            processes=1,
+            slot_wait_seconds=5.0,
+            accounts=Accounts(time.monotonic),
+            limits=LimitBook({}),
         )
         context = Context(
             database=self.database,
@@ -87,24 +105,41 @@ class Bench:
         store_run(self.database)
         key = seat_key()
         open_seats(self.database, key)
+        if used:
+            self._ask_as_an_earlier_worker(key, requests=used)
         progress = claim(self.database, key=key)
         assert progress is not None
         seat = Seat(models=CHAIN, temperature=0.5, max_tokens=64, timeout_seconds=0.4, stream=stream)
+        work = Work(
+            context=context,
+            key=key,
+            place=SeatAt(index=0, stage=Stage.PANEL, name="left", seat=seat),
+            progress=progress,
+            lane=Lane.INTERACTIVE,
+            team=make_team(policy={"retries": RETRIES}),
+            material=Material(spec="s", files={}, tests={}),
+            results={},
+        )
         try:
-            return ask(
-                context,
-                key,
-                SeatAt(index=0, stage=Stage.PANEL, name="left", seat=seat),
-                dataclasses.replace(progress, attempts=used),
-                answer_type=ReviewAnswer,
-                retries=RETRIES,
-                render_user=lambda: "the artefact",
-            )
+            return ask(work, answer_type=ReviewAnswer, render_user=lambda: "the artefact")
         except (SeatFailedError, SlotTimeoutError) as error:
             return error
         finally:
             gateway.close()
             loop.close()
+
+    def _ask_as_an_earlier_worker(self, key: SeatKey, *, requests: int) -> None:
+        """It claimed the seat, sent that many requests to the first link, and died."""
+        claim(self.database, key=key, owner="dead")
+        provider, _, model = CHAIN[0].partition("/")
+        new = call_rows.NewCall(
+            call_id="earlier", key=key, link=0, provider=provider, model=model, family="alder", request={}
+        )
+        with self.database.begin() as connection:
+            call_rows.sent(connection, new)
+            for _ in range(requests - 1):
+                call_rows.sent_again(connection, "earlier", key, Amount())
+        lose_worker(self.database, key)
 
     def requests_on_record(self) -> int:
         with self.database.begin() as connection:
