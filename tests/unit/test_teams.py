@@ -10,6 +10,7 @@ import yaml
 
 from tests.factories import team_data
 from workers.errors import ManifestError, UnknownTeamError
+from workers.providers.prices import listing_of
 from workers.teams import (
     MAX_TEAM_BYTES,
     built_in_folder,
@@ -19,6 +20,15 @@ from workers.teams import (
     read_team,
     team_files,
 )
+
+@pytest.mark.parametrize("path", team_files([]), ids=lambda path: path.stem)
+def test_a_shipped_team_names_no_model_that_has_no_price_or_goes_away(path: Path) -> None:
+    for place in read_team(path).team.seats():
+        for entry in place.seat.models:
+            listing = listing_of(*entry.split("/", 1))
+            assert listing is not None, f"{place.name}: {entry} has no price"
+            assert not listing.is_deprecated, f"{place.name}: {entry} is going away"
+
 
 TEXT = """\
 name: small
