@@ -21,6 +21,7 @@ from workers.teams import (
     team_files,
 )
 
+
 @pytest.mark.parametrize("path", team_files([]), ids=lambda path: path.stem)
 def test_a_shipped_team_names_no_model_that_has_no_price_or_goes_away(path: Path) -> None:
     for place in read_team(path).team.seats():
