@@ -163,6 +163,14 @@ async def test_a_refused_field_is_dropped_once_and_the_call_then_passes(
     assert counted["by_fault"] == {"refused-field": 1}
 
 
+def test_openais_422_names_the_field_as_mistral_does(stage: Stage) -> None:
+    stage.play("- {fault: refused-field, field: temperature, status: 422}")
+    document = post(stage, CLIENTS[0], stream=False, temperature=0.5).json()
+    assert set(document) == {"object", "detail", "simulated"}
+    (place,) = document["detail"]
+    assert (place["type"], place["loc"]) == ("extra_forbidden", ["body", "temperature"])
+
+
 @pytest.mark.parametrize(
     ("wire", "stream", "error"),
     [
