@@ -33,9 +33,9 @@ def _micro(usd: Decimal, rounding: str) -> Decimal:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """What a model costs, in US dollars per million tokens. Cached input and cache writes cost what other
-    input does unless the provider says otherwise."""
+class Rates:
+    """US dollars per million tokens. Cached input and cache writes cost what other input does unless the
+    provider says otherwise."""
 
     input_usd: Decimal
     output_usd: Decimal
@@ -43,17 +43,16 @@ class Price:
     cache_write_usd: Decimal | None = None
 
     def cost_usd(self, usage: Usage) -> Decimal:
-        """The bill for a call. `usage.input_tokens` includes what was read from and written to a cache."""
-        cached = min(max(usage.cached_input_tokens, 0), max(usage.input_tokens, 0))
-        written = min(max(usage.cache_write_input_tokens, 0), max(usage.input_tokens, 0) - cached)
-        other = max(usage.input_tokens, 0) - cached - written
-        bill = (
-            other * self.input_usd
+        """The exact bill. `usage.input_tokens` includes what was read from and written to a cache."""
+        total = max(usage.input_tokens, 0)
+        cached = min(max(usage.cached_input_tokens, 0), total)
+        written = min(max(usage.cache_write_input_tokens, 0), total - cached)
+        return (
+            (total - cached - written) * self.input_usd
             + cached * _or(self.cached_input_usd, self.input_usd)
             + written * _or(self.cache_write_usd, self.input_usd)
             + max(usage.output_tokens, 0) * self.output_usd
-        )
-        return _micro(bill / _MILLION, ROUND_HALF_EVEN)
+        ) / _MILLION
 
     def most_usd(self, *, input_tokens: int, output_tokens: int) -> Decimal:
         """The most that so many tokens can cost, whatever of the input is read from or written to a cache."""
@@ -62,7 +61,34 @@ class Price:
             _or(self.cached_input_usd, self.input_usd),
             _or(self.cache_write_usd, self.input_usd),
         )
-        return _micro((input_tokens * dearest + output_tokens * self.output_usd) / _MILLION, ROUND_CEILING)
+        return (input_tokens * dearest + output_tokens * self.output_usd) / _MILLION
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a model costs. `long_rates` hold for the whole of a request whose prompt has more than
+    `long_above_tokens` tokens."""
+
+    rates: Rates
+    long_rates: Rates | None = None
+    long_above_tokens: int | None = None
+
+    def cost_usd(self, usage: Usage) -> Decimal:
+        """The bill of one call, in millionths of a dollar. Not of a sum of calls: the rate depends on each
+        prompt's length."""
+        return _micro(self._rates(usage.input_tokens).cost_usd(usage), ROUND_HALF_EVEN)
+
+    def most_usd(self, *, input_tokens: int, output_tokens: int) -> Decimal:
+        """The most that a call with at most so many tokens can cost."""
+        possible = {self.rates, self._rates(input_tokens)}
+        most = max(
+            rates.most_usd(input_tokens=input_tokens, output_tokens=output_tokens) for rates in possible
+        )
+        return _micro(most, ROUND_CEILING)
+
+    def _rates(self, input_tokens: int) -> Rates:
+        is_long = self.long_above_tokens is not None and input_tokens > self.long_above_tokens
+        return self.long_rates if is_long and self.long_rates is not None else self.rates
 
 
 #: (provider, model) → its price, None when nobody knows it.

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import io
 import json
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from tests.factories import make_price
 from workers.cli.client import RunEvent
 from workers.cli.dry_run import estimate_here, print_estimate
 from workers.cli.main import execute
 from workers.cli.money import above_budget, money, spending_text
 from workers.cli.view import RunView, live_panel
-from workers.core.budget import Price
 
-PRICE = Price(input_usd=Decimal(3), output_usd=Decimal(15))
+PRICE = make_price("3", "15")
 
 
 @pytest.fixture
