@@ -14,7 +14,7 @@ from tests.factories import make_price
 from workers.cli.client import RunEvent
 from workers.cli.dry_run import estimate_here, print_estimate
 from workers.cli.main import execute
-from workers.cli.money import above_budget, money, spending_text
+from workers.cli.money import above_budget, money, spending_text, usage_line
 from workers.cli.view import RunView, live_panel
 
 PRICE = make_price("3", "15")
@@ -173,3 +173,21 @@ def test_events_from_before_spending_was_recorded_are_read() -> None:
     view.apply(event("candidate.written", seat="coder", files={}))
     view.apply(event("run.finished", outcome="accepted", reasons=[]))
     assert view.spending() == "0 tokens"
+
+
+def detail(**usage: Any) -> dict[str, Any]:
+    counts = {"calls": 3, "unpriced_calls": 0, "reserved_usd": 0.0, "reserved_tokens": 0, "orphaned": []}
+    return {"budget_usd": 0.4, "budget_tokens": None, "usage": {**spent(0.3), **counts, **usage}}
+
+
+def test_the_closing_line_names_cost_budget_and_what_is_out_of_the_ordinary() -> None:
+    assert usage_line(detail()) == "3 calls, $0.3000 of $0.4000 · 15 tokens (10 in, 5 out)"
+    assert "calls under way may add $0.1000, 70 tokens" in usage_line(
+        detail(reserved_usd=0.1, reserved_tokens=70)
+    )
+    assert "2 calls have no known price" in usage_line(detail(unpriced_calls=2))
+    assert "1 call was lost with its worker and counts at its worst case" in usage_line(detail(orphaned=[{}]))
+    assert "2 calls were lost with their worker" in usage_line(detail(orphaned=[{}, {}]))
+    assert "$0.1000 above the budget: a provider billed more than was asked for" in usage_line(
+        detail(cost_usd=0.5)
+    )
