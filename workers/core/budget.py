@@ -74,21 +74,24 @@ class Price:
     long_above_tokens: int | None = None
 
     def cost_usd(self, usage: Usage) -> Decimal:
-        """The bill of one call, in millionths of a dollar. Not of a sum of calls: the rate depends on each
-        prompt's length."""
-        return _micro(self._rates(usage.input_tokens).cost_usd(usage), ROUND_HALF_EVEN)
+        """Of one call, exact. Do not give it the sum of several: the rate depends on each prompt's length."""
+        return self._rates(usage.input_tokens).cost_usd(usage)
 
     def most_usd(self, *, input_tokens: int, output_tokens: int) -> Decimal:
-        """The most that a call with at most so many tokens can cost."""
+        """The most that a call with at most so many tokens can cost, exact."""
         possible = {self.rates, self._rates(input_tokens)}
-        most = max(
+        return max(
             rates.most_usd(input_tokens=input_tokens, output_tokens=output_tokens) for rates in possible
         )
-        return _micro(most, ROUND_CEILING)
 
     def _rates(self, input_tokens: int) -> Rates:
         is_long = self.long_above_tokens is not None and input_tokens > self.long_above_tokens
         return self.long_rates if is_long and self.long_rates is not None else self.rates
+
+
+def bill_usd(price: Price | None, usage: Usage) -> Decimal | None:
+    """What a call cost, in whole millionths of a dollar; None where no price is known."""
+    return None if price is None else _micro(price.cost_usd(usage), ROUND_HALF_EVEN)
 
 
 #: (provider, model) → its price, None when nobody knows it.
@@ -143,12 +146,12 @@ class Amount:
 
 
 def worst_case(price: Price | None, *, input_tokens: int, output_tokens: int) -> Amount:
-    """What a call with this much input costs if the model writes all it may."""
-    return Amount(
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        usd=None if price is None else price.most_usd(input_tokens=input_tokens, output_tokens=output_tokens),
-    )
+    """What a call with this much input costs if the model writes all it may; no bill for it is above that."""
+    usd = None
+    if price is not None:
+        most = price.most_usd(input_tokens=input_tokens, output_tokens=output_tokens)
+        usd = _micro(most, ROUND_CEILING)
+    return Amount(input_tokens=input_tokens, output_tokens=output_tokens, usd=usd)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

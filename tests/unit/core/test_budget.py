@@ -17,6 +17,7 @@ from workers.core.budget import (
     Budget,
     Price,
     Rates,
+    bill_usd,
     likely_tokens,
     most_tokens,
     overshoot,
@@ -60,7 +61,7 @@ def test_without_prices_for_the_cache_its_tokens_cost_what_input_does() -> None:
     ],
 )
 def test_absurd_counts_give_a_bill_that_a_column_holds(usage: Usage, cost: str) -> None:
-    assert DEAR.cost_usd(usage) == Decimal(cost)
+    assert bill_usd(DEAR, usage) == Decimal(cost)
 
 
 def test_a_long_prompt_has_rates_of_its_own() -> None:
@@ -174,8 +175,10 @@ def test_no_bill_within_the_worst_case_is_above_it(
         cached_input_tokens=cached,
         cache_write_input_tokens=written,
     )
-    bill = price.cost_usd(usage)
-    assert 0 <= bill <= price.most_usd(input_tokens=most_in, output_tokens=most_out)
+    bill, most = bill_usd(price, usage), worst_case(price, input_tokens=most_in, output_tokens=most_out).usd
+    assert bill is not None
+    assert most is not None
+    assert 0 <= bill <= most
 
 
 @dataclasses.dataclass
