@@ -18,6 +18,7 @@ from workers.cli.money import above_budget, money, spending_text, usage_line
 from workers.cli.view import RunView, live_panel
 
 PRICE = make_price("3", "15")
+DEAR = make_price("300", "15000")
 
 
 @pytest.fixture
@@ -78,6 +79,18 @@ def test_the_table_fits_80_columns_and_shows_seats_totals_and_the_budget() -> No
     # 2 x 8000 and 6 x 4096 tokens at most.
     assert rows["total"][3] == "40,576"
     assert "fits the budget of $5.0000" in text
+
+
+def test_no_number_of_the_table_is_ever_cut() -> None:
+    text = printed(
+        estimate_here(body(files={"a.py": "x = 1\n" * 200_000}), {"OPENAI_API_KEY": "k"}, lambda *_: DEAR)
+    )
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    total = next(line for line in text.splitlines() if line.startswith("total"))
+    # At most 40 576 tokens out at 0.015 dollars and the coder's 600 000 in at 0.0003: 608.64 + 180, and the prompts.
+    assert total.split()[3] == "40,576"
+    assert 788.64 < float(total.split()[5].removeprefix("$")) < 810
 
 
 def test_simulated_prices_are_called_simulated() -> None:
