@@ -169,6 +169,7 @@ async def test_a_waiter_of_a_killed_worker_is_forgotten_after_a_few_seconds(aren
     assert arena.redis is not None
     store, wanted = arena.process(), demand(Limits(concurrency=1))
     await arena.redis.zadd("test:{provider}:line:interactive", {"killed:1": 1})
+    await arena.redis.hset("test:{provider}:wants", "killed:1", f"0 0 {2**52}")
     await arena.redis.zadd("test:{provider}:heard", {"killed:1": await server_us(arena.redis)})
     with pytest.raises(SlotTimeoutError):
         await store.acquire(wanted, deadline_seconds=0)
