@@ -167,9 +167,16 @@ def _tokens(bars: Bars, arena: Arena, calls: int) -> None:
 def _lanes(bars: Bars, arena: Arena, calls: int) -> None:
     asks = [
         *({"number": number, "lane": "batch", "calls": calls // 3} for number in range(3)),
-        {"number": 3, "lane": "interactive", "calls": calls // 30, "waiters": 1, "gap_seconds": 0.1},
+        {"number": 3, "lane": "interactive", "calls": calls // 60, "waiters": 1, "gap_seconds": 0.1},
     ]
-    outcome = arena.play_each(asks, requests_per_minute=PER_MINUTE, burst=BURST, output_tokens_per_minute=1e9)
+    # One after the other, or the order of arrival would be that in which three processes get through a crowd.
+    outcome = arena.play_each(
+        asks,
+        requests_per_minute=PER_MINUTE,
+        burst=BURST,
+        output_tokens_per_minute=1e9,
+        ramp_seconds=3.0,
+    )
     waits = sorted(start - asked for asked, start in outcome.waits_of[3])
     bars.section(f"{calls} calls in the batch lane, 375 waiters; one caller in the interactive lane")
     # The horizon, one call of the batch, and a loop that wakes late on a busy machine.
@@ -179,8 +186,9 @@ def _lanes(bars: Bars, arena: Arena, calls: int) -> None:
         "<= 1.1 s",
         waits[-1] <= 1.1,
     )
-    share = used_share(PER_MINUTE, outcome.arrivals)
-    bars.add("share of the limit used", f"{share:.2%}")
+    last_batch = max(at for at, one in enumerate(outcome.arrivals) if one.worker != 3)
+    share = used_share(PER_MINUTE, outcome.arrivals[: last_batch + 1])
+    bars.add("share of the limit used", f"{share:.2%}", ">= 98 %", share >= 0.98)
     overtakers, worst_seconds = _overtaken([wait for number in range(3) for wait in outcome.waits_of[number]])
     bars.add(
         "batch calls out of order", f"{overtakers} (worst {worst_seconds * 1000:.0f} ms)", "0", not overtakers

@@ -35,7 +35,8 @@ KEY, MODEL, MAX_TOKENS = "counting:nokey:model", "model", 4000
 class Plan:
     """`limiter`: "governor"; "share" and "whole" are aiolimiter in this process alone, on a quarter of the
     requests or on all of them. `calls` 0: no provider, as many decisions as fit into `seconds`.
-    `gap_seconds`: how long each waiter pauses between its calls. `lessons`: calls before the start, outside the
+    `gap_seconds`: how long each waiter pauses between its calls.
+    `ramp_seconds`: over how long the waiters come one after the other. `lessons`: calls before the start, outside the
     governor, from which the estimates are learnt."""
 
     number: int
@@ -48,6 +49,7 @@ class Plan:
     waiters: int = 125
     lane: str = "interactive"
     gap_seconds: float = 0.0
+    ramp_seconds: float = 0.0
     learns: bool = True
     lessons: int = 0
     deadline_seconds: float = 60.0
@@ -74,7 +76,8 @@ class Worker:
         self.decisions = 0
         self.refusals = 0
 
-    async def call_until_done(self) -> None:
+    async def call_until_done(self, number: int) -> None:
+        await asyncio.sleep(self._plan.ramp_seconds * number / self._plan.waiters)
         while self._left > 0:
             self._left -= 1
             await self._call()
@@ -153,7 +156,7 @@ async def run(plan: Plan) -> dict[str, object]:
         await asyncio.gather(*(worker.take_lesson() for _ in range(plan.lessons)))
         await asyncio.sleep(max(0.0, plan.go_at - time.monotonic()))
         if plan.calls:
-            await asyncio.gather(*(worker.call_until_done() for _ in range(plan.waiters)))
+            await asyncio.gather(*(worker.call_until_done(number) for number in range(plan.waiters)))
         else:
             end = plan.go_at + plan.seconds
             await asyncio.gather(*(worker.decide_until(end) for _ in range(plan.waiters)))
