@@ -7,7 +7,8 @@ decides and its clock counts; this process only waits, and keeps what it holds a
 * *Concurrency*: a lease per running call, renewed while the call runs however long it takes. The leases of a
   killed process end by themselves within `lease_seconds`.
 * *Order*: a line of tickets per lane. Of this process's waiters in a lane only the first asks again, because no
-  other can be next; a place given back in this process wakes it at once.
+  other can be next; a place given back in this process wakes it at once. Whoever asks serves those ahead of it,
+  in whichever process they wait.
 
 Everything here belongs to one event loop."""
 
@@ -216,8 +217,8 @@ class RedisStore:
                 queue.front.release()
         finally:
             queue.waiting.discard(ticket)
-        if answer.places_left:
-            line.wake_next()
+        if answer.ready:
+            queue.freed.set()
         return answer
 
     async def _ask_from_the_front(

@@ -19,7 +19,7 @@ from workers.governor.base import (
 
 MICROSECONDS: Final = 1_000_000
 _MINUTE_US: Final = 60 * MICROSECONDS
-KEYS: Final = ("state", "leases", "line:interactive", "line:batch", "heard")
+KEYS: Final = ("state", "leases", "line:interactive", "line:batch", "heard", "wants", "granted")
 """In the order in which every script takes them; `scripts/acquire.lua` says what each holds."""
 KEEP_KEYS: Final = ("state", "leases", "heard")
 HEAR_KEYS: Final = ("state",)
@@ -36,12 +36,14 @@ class Verdict(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What `acquire.lua` said. For a ticket in line `wait_us` is the soonest it can possibly start."""
+    """What `acquire.lua` said. For a ticket in line `wait_us` is the soonest it can possibly start.
+
+    `ready`: other waiters of this process that were granted a start and have not heard of it."""
 
     verdict: Verdict
     wait_us: int
     ahead: int
-    places_left: int
+    ready: int
     paused_us: int
 
 
@@ -87,10 +89,8 @@ def acquire_arguments(
 
 
 def read_acquire(reply: Sequence[int]) -> tuple[Answer, Taken | None]:
-    verdict, wait_us, ahead, places_left, paused_us, serial, day, requests_us, input_us, output_us = reply
-    answer = Answer(
-        verdict=Verdict(verdict), wait_us=wait_us, ahead=ahead, places_left=places_left, paused_us=paused_us
-    )
+    verdict, wait_us, ahead, ready, paused_us, serial, day, requests_us, input_us, output_us = reply
+    answer = Answer(verdict=Verdict(verdict), wait_us=wait_us, ahead=ahead, ready=ready, paused_us=paused_us)
     if answer.verdict is not Verdict.GRANTED:
         return answer, None
     return answer, Taken(
