@@ -75,7 +75,7 @@ def test_the_table_fits_80_columns_and_shows_seats_totals_and_the_budget() -> No
     text = printed(estimate_here(body(budget_usd=5), {"OPENAI_API_KEY": "k"}, lambda *_: PRICE))
     assert max(map(len, text.splitlines())) <= 80
     rows = {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
-    assert rows["rigor"][1] == "openai/gpt-5"
+    assert rows["rigor"][1] == "openai/gpt-6.2-sol"
     # 2 x 8000 and 6 x 4096 tokens at most.
     assert rows["total"][3] == "40,576"
     assert "fits the budget of $5.0000" in text
@@ -101,10 +101,10 @@ def test_simulated_prices_are_called_simulated() -> None:
 
 def test_a_model_without_a_price_is_named() -> None:
     estimate = estimate_here(
-        body(), {"OPENAI_API_KEY": "k"}, lambda _, model: None if model == "gpt-5" else PRICE
+        body(), {"OPENAI_API_KEY": "k"}, lambda _, model: None if model == "gpt-6.2-sol" else PRICE
     )
     text = " ".join(printed(estimate).split())
-    assert "No price is known for openai/gpt-5." in text
+    assert "No price is known for openai/gpt-6.2-sol." in text
 
 
 def test_a_worst_case_above_the_budget_is_said_before() -> None:

@@ -30,7 +30,9 @@ def test_every_entry_is_dated_sourced_and_of_a_known_provider() -> None:
     for models in parse_table(RAW).values():
         for entry in models.values():
             assert dt.date(2026, 1, 1) <= entry.as_of <= dt.date(2026, 11, 30)
-            assert entry.source.startswith("https://") or entry.price.rates.input_usd == 0 or entry.is_simulated
+            assert (
+                entry.source.startswith("https://") or entry.price.rates.input_usd == 0 or entry.is_simulated
+            )
 
 
 def test_caching_is_cheaper_to_read_and_never_cheaper_to_write_than_plain_input() -> None:
