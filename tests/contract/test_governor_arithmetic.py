@@ -43,16 +43,17 @@ class Desk:
             for name in ("acquire", "release", "hear")
         }
         self._number = 0
+        self.given: dict[str, Answer] = {}
 
     def time(self) -> float:
         return self.now_us / SECOND_US
 
     def ask(
-        self, demand: Demand, *, ticket: str | None = None, longest_seconds: float = 1e6
+        self, demand: Demand, *, ticket: str | None = None, owner: str = "desk", longest_seconds: float = 1e6
     ) -> tuple[str, Answer, Taken | None]:
         if ticket is None:
             self._number += 1
-            ticket = f"desk:{self._number}"
+            ticket = f"{owner}:{self._number}"
         arguments = wire.acquire_arguments(
             demand,
             ticket,
@@ -60,8 +61,9 @@ class Desk:
             silence_us=10**12,
             longest_us=round(longest_seconds * SECOND_US),
         )
-        answer, taken = wire.read_acquire(self._scripts["acquire"](keys=_keys(wire.KEYS), args=arguments))
-        return ticket, answer, taken
+        reply = self._scripts["acquire"](keys=_keys(wire.KEYS), args=arguments)
+        answer, self.given = wire.read_acquire(reply)
+        return ticket, answer, answer.taken
 
     def end(self, ticket: str, demand: Demand, taken: Taken, settlement: Settlement) -> None:
         arguments = wire.settle_arguments(ticket, demand, taken, settlement)
@@ -280,26 +282,23 @@ def test_an_interactive_call_waits_for_its_own_lane_the_horizon_and_one_batch_ca
 
 def test_whoever_asks_serves_those_before_it_and_they_find_their_start_later() -> None:
     at, wanted = desk(), Demand(key="provider", limits=Limits(requests_per_minute=60), lane=Lane.BATCH)
-    tickets = [at.ask(wanted)[0] for _ in range(5)]
-    # The first two took seconds 0 and 1; three stand in line. Two seconds later the last of them asks.
+    tickets = [at.ask(wanted, owner=owner)[0] for owner in ("a", "b", "a", "b", "a", "b")]
+    # The first two took seconds 0 and 1; four stand in line. Two seconds later the last one's process asks.
     at.now_us += 2 * SECOND_US
 
-    _, last, _ = at.ask(wanted, ticket=tickets[4])
-    _, third, _ = at.ask(wanted, ticket=tickets[2])
-    _, fourth, _ = at.ask(wanted, ticket=tickets[3])
+    _, last, _ = at.ask(wanted, ticket=tickets[5])
+    # It hears at once of the other ticket of its process, which starts after the third.
+    assert (last.verdict, last.wait_us) == (Verdict.IN_LINE, 3 * SECOND_US)
+    assert {ticket: answer.wait_us for ticket, answer in at.given.items()} == {tickets[3]: SECOND_US}
 
-    assert [answer.verdict for answer in (third, fourth, last)] == [
-        Verdict.GRANTED,
-        Verdict.GRANTED,
-        Verdict.IN_LINE,
-    ]
-    assert (third.wait_us, fourth.wait_us, last.wait_us) == (0, SECOND_US, 2 * SECOND_US)
-    assert last.ready == 2
+    _, fifth, _ = at.ask(wanted, ticket=tickets[4])
+    assert (fifth.verdict, fifth.wait_us) == (Verdict.IN_LINE, 2 * SECOND_US)
+    assert {ticket: answer.wait_us for ticket, answer in at.given.items()} == {tickets[2]: 0}
 
 
 def test_a_block_also_puts_off_a_start_that_its_owner_has_not_heard_of() -> None:
     at, wanted = desk(), Demand(key="provider", limits=Limits(requests_per_minute=60), lane=Lane.BATCH)
-    tickets = [at.ask(wanted)[0] for _ in range(4)]
+    tickets = [at.ask(wanted, owner=owner)[0] for owner in "abcd"]
     at.now_us += 2 * SECOND_US
     at.ask(wanted, ticket=tickets[3])
 
@@ -313,7 +312,7 @@ def test_a_start_that_its_owner_never_heard_of_is_given_back_when_it_gives_up() 
     limits = Limits(output_tokens_per_minute=60, requests_per_day=9, concurrency=2)
     at, wanted = desk(), Demand(key="provider", limits=limits, output_tokens=10)
     running = [at.ask(wanted) for _ in range(2)]
-    waiting = [at.ask(wanted)[0] for _ in range(2)]
+    waiting = [at.ask(wanted, owner=owner)[0] for owner in "ab"]
     ticket, _, taken = running[0]
     assert taken is not None
     at.end(ticket, wanted, taken, Settlement(is_success=True))

@@ -22,8 +22,8 @@
 --       6  longest wait µs   7  horizon µs: how far ahead a batch call may book
 --       8  requests a day; 0 for no limit             9  burst in requests
 --       10… per dimension (requests, input, output): cost in units, µs per unit (0 for no limit)
--- Returns {verdict, wait µs, tickets ahead, granted tickets of the same owner that it has not heard of, paused µs,
---          serial, day, µs taken per dimension}.
+-- Returns {verdict, wait µs, tickets ahead, paused µs, {serial, day, µs taken per dimension}, others}; others lists what
+--          the same owner was granted unheard as {ticket, wait µs, serial, day, µs taken per dimension}.
 --
 -- Times are microseconds of this server's clock. They stay below 2^53, so a Lua number holds them exactly, but
 -- Lua prints them in scientific notation: whatever is stored goes through `%.0f`.
@@ -109,6 +109,21 @@ local function book(planned, whose, lease)
   return taken
 end
 
+-- Its owner hears of a grant: {wait µs, serial, day, µs taken per dimension}.
+local function heard_of(whose, grant)
+  local numbers = {}
+  for word in string.gmatch(grant, '%S+') do
+    numbers[#numbers + 1] = tonumber(word)
+  end
+  numbers[1] = math.max(0, numbers[1] + paused - now)
+  redis.call('HDEL', granted, whose)
+  redis.call('ZREM', heard, whose)
+  if lease_us > 0 then
+    redis.call('ZADD', leases, whole(now + lease_us), whose)
+  end
+  return numbers
+end
+
 local function answer(verdict, wait, ahead, numbers)
   if is_booked then
     local written = { 'start:' .. lane, whole(last_start), 'serial', whole(serial), 'day', whole(day),
@@ -122,16 +137,17 @@ local function answer(verdict, wait, ahead, numbers)
     redis.call('HSET', state, unpack(written))
     redis.call('PEXPIRE', state, IDLE_MS)
   end
-  local ready = 0
+  local given = {}
   if places > 0 or is_batch then
     local owner = string.match(ticket, '^.*:') or ''
-    for _, other in ipairs(redis.call('HKEYS', granted)) do
-      if string.sub(other, 1, #owner) == owner then
-        ready = ready + 1
+    local unheard = redis.call('HGETALL', granted)
+    for i = 1, #unheard, 2 do
+      if string.sub(unheard[i], 1, #owner) == owner then
+        given[#given + 1] = { unheard[i], unpack(heard_of(unheard[i], unheard[i + 1])) }
       end
     end
   end
-  return { verdict, wait, ahead, ready, paused, unpack(numbers or { 0, 0, 0, 0, 0 }) }
+  return { verdict, wait, ahead, paused, numbers or { 0, 0, 0, 0, 0 }, given }
 end
 
 local function forget(whose)
@@ -199,17 +215,9 @@ if places > 0 or is_batch then
 
   local grant = redis.call('HGET', granted, ticket)
   if grant then
-    local numbers = {}
-    for word in string.gmatch(grant, '%S+') do
-      numbers[#numbers + 1] = tonumber(word)
-    end
-    redis.call('HDEL', granted, ticket)
-    redis.call('ZREM', heard, ticket)
-    if lease_us > 0 then
-      redis.call('ZADD', leases, whole(now + lease_us), ticket)
-    end
+    local numbers = heard_of(ticket, grant)
     serve()
-    return answer(GRANTED, math.max(0, numbers[1] + paused - now), 0, { unpack(numbers, 2) })
+    return answer(GRANTED, numbers[1], 0, { unpack(numbers, 2) })
   end
   if again then
     -- The same question again, because the first answer was lost on its way: it must not stand behind itself.
