@@ -8,6 +8,7 @@ import dataclasses
 from enum import StrEnum
 from typing import Literal
 
+from workers.agentlens.observation import text_digest
 from workers.agentlens.shell import Command
 
 
@@ -83,13 +84,18 @@ class State:
     outcome: StateOutcome = "unknown"
     exit_code: int | None = None
     observation: str = ""
-    observation_digest: str = ""
     thought: str = ""
     tokens_in: int | None = None
     tokens_out: int | None = None
     timestamp: float | None = None
     intent: Intent | None = None
     rule: int = 0
+
+    @property
+    def observation_digest(self) -> str:
+        """The digest of the observation; two answers of one digest said the same. Few are ever compared, so it
+        is worked out when asked for."""
+        return text_digest(self.observation)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +130,6 @@ class Trajectory:
     _outcome,
     _exit_code,
     _observation,
-    _observation_digest,
     _thought,
     _tokens_in,
     _tokens_out,
@@ -147,7 +152,6 @@ def make_state(
     outcome: StateOutcome,
     exit_code: int | None,
     observation: str,
-    observation_digest: str,
     thought: str,
     tokens_in: int | None,
     tokens_out: int | None,
@@ -167,7 +171,6 @@ def make_state(
     _outcome(state, outcome)
     _exit_code(state, exit_code)
     _observation(state, observation)
-    _observation_digest(state, observation_digest)
     _thought(state, thought)
     _tokens_in(state, tokens_in)
     _tokens_out(state, tokens_out)
@@ -192,7 +195,6 @@ def with_label(state: State, intent: Intent, rule: int) -> State:
     _outcome(copy, state.outcome)
     _exit_code(copy, state.exit_code)
     _observation(copy, state.observation)
-    _observation_digest(copy, state.observation_digest)
     _thought(copy, state.thought)
     _tokens_in(copy, state.tokens_in)
     _tokens_out(copy, state.tokens_out)

@@ -82,7 +82,6 @@ def shell(
         command=command,
         outcome=outcome,
         observation=seen,
-        observation_digest=_digest(seen),
         **more,
     )
 

@@ -10,7 +10,6 @@ from workers.agentlens.formats.seen import (
     digest,
     edit_ending,
     look_ending,
-    text_digest,
 )
 from workers.agentlens.formats.seen_lines import SeenLines
 from workers.agentlens.locate import changed_lines, numbered_lines, scope_of
@@ -370,7 +369,6 @@ class StateBuilder:
                 ending,
                 seen.exit_code,
                 text,
-                text_digest(text),
                 seen.thought,
                 seen.tokens_in,
                 seen.tokens_out,
