@@ -120,9 +120,15 @@ def text_at(source: Source, holder: dict[str, Json], name: str, *position: str) 
     return value if type(value) is str else as_text(source, value, ".".join((*position, name)))
 
 
+def object_at(source: Source, holder: dict[str, Json], name: str, *position: str) -> dict[str, Json]:
+    """The object that `holder` has under `name`, or a refusal; like `text_at`."""
+    value = holder.get(name)
+    return value if type(value) is dict else as_object(source, value, ".".join((*position, name)))
+
+
 def whole(value: Json) -> int | None:
     """A whole number, or None for anything else (a boolean is none)."""
-    if isinstance(value, int) and not isinstance(value, bool):
+    if type(value) is int:
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
