@@ -5,6 +5,7 @@ prefix of the labels."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 
@@ -189,6 +190,7 @@ def _rewritten(history: _History, command: Command) -> tuple[str, ...]:
     return tuple(found)
 
 
+@functools.lru_cache(maxsize=64)
 def _source_written(script: str) -> tuple[str, ...]:
     paths = written_paths(script, "", "")
     return tuple(path for path in paths if "/" in path and kind_of(path) == "source")
@@ -204,9 +206,8 @@ def _remember_scripts(history: _History, state: State, paths: tuple[str, ...]) -
 
 def _remember_symbols(history: _History, edits: tuple[Edit, ...]) -> None:
     for edit in edits:
-        old, new = set(edit.old.split("\n")), set(edit.new.split("\n"))
-        for line in old ^ new:
-            history.symbols.update(_IDENTIFIER.findall(line))
+        changed = set(edit.old.split("\n")) ^ set(edit.new.split("\n"))
+        history.symbols.update(_IDENTIFIER.findall("\n".join(changed)))
     history.symbols -= _COMMON
 
 

@@ -25,8 +25,10 @@ _WRITING = (
     ((".write_text(", ".write_bytes(", ".unlink(", ".touch(", ".rename("), _WRITTEN),
     (("os.re", "os.unlink(", "shutil.", "fs.writeFileSync(", "File.write("), _REMOVED),
 )
-_ASSIGNED = r"""\b{name}\s*(?::\s*\w+\s*)?=\s*(?:\w+\.)*(?:Path\(\s*)?[rfb]?["']([^"'\n]+)["']"""
-_LOOPED = r"""\bfor\s+{name}\s+in\s*[\[(]\s*["']([^"'\n]+)["']"""
+_ASSIGNED = re.compile(
+    r"""\b(\w+)(?=\s*(?::\s*\w+\s*)?=\s*(?:\w+\.)*(?:Path\(\s*)?[rfb]?["']([^"'\n]+)["'])"""
+)
+_LOOPED = re.compile(r"""\bfor\s+(?=(\w+)\s+in\s*[\[(]\s*["']([^"'\n]+)["'])""")
 _CHECKER = re.compile(
     r"\bpytest\.main\(|\bunittest\.main\(|\bunittest\.TextTestRunner|\bcall_command\(\s*['\"]test|\bdoctest\.testmod\("
 )
@@ -53,9 +55,9 @@ def written_paths(script: str, directory: str, root: str) -> tuple[str, ...]:
 
 def _assigned(script: str, name: str) -> str | None:
     for form in (_ASSIGNED, _LOOPED):
-        match = re.search(form.format(name=re.escape(name)), script)
-        if match:
-            return match[1]
+        for match in form.finditer(script):
+            if match[1] == name:
+                return match[2]
     return None
 
 
