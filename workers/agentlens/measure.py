@@ -16,7 +16,6 @@ from workers.agentlens.signals.coherence import Coherence, coherence
 from workers.agentlens.signals.coverage import coverage
 from workers.agentlens.signals.edit_agreement import edit_agreement
 from workers.agentlens.signals.structure import Alignment
-from workers.agentlens.signals.temporal import temporal
 from workers.agentlens.trace import Trace
 from workers.agentlens.trajectory import Intent
 
@@ -61,8 +60,11 @@ class Signals:
         }
 
 
-def measure(trace: Trace, forest: Forest, alignment: Alignment, *, blind_retries: int) -> Signals:
-    """Measure a run against the trees of all draws; `alignment` is to the forest's paths."""
+def measure(
+    trace: Trace, forest: Forest, alignment: Alignment, temporal: Sequence[float], *, blind_retries: int
+) -> Signals:
+    """Measure a run against the trees of all draws; `alignment` is to the forest's paths, `temporal` its Φtemp
+    for each draw."""
     struct = alignment.struct.tolist()
     agreements = {
         donor.trace.sequence: edit_agreement(trace.region, donor.trace.region) for donor in forest.donors
@@ -78,7 +80,7 @@ def measure(trace: Trace, forest: Forest, alignment: Alignment, *, blind_retries
         edit=tuple(
             max(agreements[donor.trace.sequence] for donor in tree.reference.donors) for tree in forest.trees
         ),
-        temp=tuple(temporal(trace.profile, forest.profiles).tolist()),
+        temp=tuple(temporal),
         coherence=coherence(trace.intents, blind_retries=blind_retries),
         best_donor=best_donor,
         recall=float(alignment.recall[best_row]),

@@ -37,14 +37,19 @@ def profile(intents: Sequence[Intent]) -> Profile:
     return _shares(len(intents)) @ one_hot
 
 
-def temporal(candidate: Profile, donors: Profile) -> npt.NDArray[np.float64]:
-    """1 − the mean over the thirds of the base-2 Jensen-Shannon divergence.
+def temporal(candidates: Profile, donors: Profile) -> npt.NDArray[np.float64]:
+    """1 − the mean over the thirds of the base-2 Jensen-Shannon divergence, shape (…, draws).
 
-    `donors` has shape (draws, 3, 4), each the mean of one reference's donor profiles; the result has shape
-    (draws,). 0·log 0 is 0, so no epsilon is needed; each divergence lies in 0 to 1."""
-    draws = len(donors)
-    shares = np.concatenate((candidate[None], donors, (candidate + donors) / 2)).reshape(1 + 2 * draws, -1)
-    negative_entropy = (shares * np.log2(np.where(shares > 0, shares, 1.0))).sum(axis=1)
-    own, theirs, middle = negative_entropy[0], negative_entropy[1 : 1 + draws], negative_entropy[1 + draws :]
+    `candidates` has shape (…, 3, 4); `donors` (…, draws, 3, 4), each the mean of one reference's donor
+    profiles. Each divergence lies in 0 to 1."""
+    middle = _negative_entropy((candidates[..., None, :, :] + donors) / 2)
+    own, theirs = _negative_entropy(candidates)[..., None], _negative_entropy(donors)
     value: npt.NDArray[np.float64] = 1.0 - ((own + theirs) / 2 - middle) / THIRDS
     return np.minimum(1.0, np.maximum(0.0, value))
+
+
+def _negative_entropy(profiles: Profile) -> npt.NDArray[np.float64]:
+    """Σ p·log₂ p over the last two axes; 0·log 0 is 0, so no epsilon is needed."""
+    terms = profiles * np.log2(np.where(profiles > 0, profiles, 1.0))
+    total: npt.NDArray[np.float64] = terms.reshape(*profiles.shape[:-2], -1).sum(axis=-1)
+    return total

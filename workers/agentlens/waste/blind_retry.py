@@ -24,7 +24,7 @@ def find(trace: Trace) -> list[Finding]:
     chains: dict[str, list[int]] = {}
     known_files: set[str] = set()
     known_errors: set[str] = set()
-    words: dict[int, Counter[str]] = {}
+    words: dict[int, list[str]] = {}
     learnt = -1
     for index, signature in zip(trace.acting, trace.signatures, strict=True):
         state = trace.states[index]
@@ -62,16 +62,16 @@ def _same_end(earlier: State, later: State) -> bool:
     return earlier.outcome == "error" or earlier.observation_digest == later.observation_digest
 
 
-def _similar(a: Counter[str], b: Counter[str]) -> bool:
+def _similar(a: list[str], b: list[str]) -> bool:
     """Whether two edits share at least 0.9 of their words (Dice's coefficient of the two multisets)."""
-    total = a.total() + b.total()
-    if 2 * min(a.total(), b.total()) < _SIMILAR_EDIT * total:
+    total = len(a) + len(b)
+    if 2 * min(len(a), len(b)) < _SIMILAR_EDIT * total:
         return False
-    return 2 * (a & b).total() >= _SIMILAR_EDIT * total
+    return a == b or 2 * (Counter(a) & Counter(b)).total() >= _SIMILAR_EDIT * total
 
 
-def _words(state: State) -> Counter[str]:
-    return Counter(word for edit in state.edits for word in (*edit.old.split(), "\0", *edit.new.split()))
+def _words(state: State) -> list[str]:
+    return [word for edit in state.edits for word in (*edit.old.split(), "\0", *edit.new.split())]
 
 
 def _is_news(
