@@ -139,6 +139,7 @@ def edit_outcome(text: str) -> StateOutcome:
 
 
 def _shows(text: str, signs: _Signs) -> bool:
-    return any(
-        sign in text and (pattern is None or pattern.search(text) is not None) for sign, pattern in signs
-    )
+    for sign, pattern in signs:
+        if sign in text and (pattern is None or pattern.search(text)):
+            return True
+    return False
