@@ -61,6 +61,13 @@ def written_sources(state: State) -> tuple[str, ...]:
     )
 
 
+def edited_files(state: State) -> tuple[str, ...]:
+    """The files that a state edits: those that its edits name, else its own; empty if none is known."""
+    own = target_path(state)
+    files = dict.fromkeys(edit.path or own for edit in state.edits) or (own,)
+    return tuple(file for file in files if file is not None)
+
+
 def _covers(reverted: set[str], path: str) -> bool:
     return any(r in ("", ".") or path == r or path.startswith(r.rstrip("/") + "/") for r in reverted)
 
@@ -85,7 +92,10 @@ def _stack(standing: list[_Change], change: _Change) -> None:
 def _changes(state: State, path: str) -> list[_Change]:
     if state.edits:
         return [
-            change for edit in state.edits if (change := _change(path, edit, state.operation)) is not None
+            change
+            for edit in state.edits
+            if (edit.path is None or kind_of(edit.path) == "source")
+            and (change := _change(edit.path or path, edit, state.operation)) is not None
         ]
     return [_Change(file, ("",), (), "", state.content_digest) for file in written_sources(state)]
 

@@ -119,7 +119,8 @@ def _lines(state: State) -> tuple[int, int]:
     if state.lines is not None:
         return state.lines.start, state.lines.end
     if state.edits:
-        anchors = [edit.anchor for edit in state.edits if edit.anchor is not None]
+        mine = (None, state.path)
+        anchors = [edit.anchor for edit in state.edits if edit.anchor is not None and edit.path in mine]
         if anchors:
             return min(lines.start for lines in anchors), max(lines.end for lines in anchors)
     if state.command is not None and state.command.strongest.lines is not None:

@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 
 from workers.agentlens.edit_region import Line, region, written_sources
-from workers.agentlens.equivalence import Signature, signature
+from workers.agentlens.equivalence import Signature, signature, target_path
 from workers.agentlens.signals.temporal import Profile, profile
 from workers.agentlens.trajectory import Intent, State, Trajectory
 
@@ -57,7 +57,7 @@ def trace(trajectory: Trajectory) -> Trace:
         profile=profile(intents),
         sequence=hashlib.sha256(steps.encode("utf-8", "surrogatepass")).hexdigest(),
         edited=frozenset(
-            (path, state.scope or "")
+            (path, state.scope if state.scope and path == target_path(state) else "")
             for state in states
             if state.intent is Intent.I and state.outcome != "error"
             for path in written_sources(state)

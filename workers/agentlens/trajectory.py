@@ -55,11 +55,13 @@ class Lines:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What an edit changed: the text before and after, and where it stood if the log says so."""
+    """What an edit changed: the text before and after, and where it stood if the log says so. `path` names the
+    file where one call edits several, as a patch does; None is the state's own file."""
 
     old: str
     new: str
     anchor: Lines | None = None
+    path: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

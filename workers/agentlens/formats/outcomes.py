@@ -139,7 +139,4 @@ def edit_outcome(text: str) -> StateOutcome:
 
 
 def _shows(text: str, signs: _Signs) -> bool:
-    for sign, pattern in signs:
-        if sign in text and (pattern is None or pattern.search(text)):
-            return True
-    return False
+    return any(sign in text and (pattern is None or pattern.search(text)) for sign, pattern in signs)

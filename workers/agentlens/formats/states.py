@@ -218,7 +218,7 @@ class StateBuilder:
             strongest=segment,
             directory=self.directory,
         )
-        edits, scope = patch_edits(text)
+        edits, scope = patch_edits(text, lambda name: normalise(name, self.directory, self.root))
         ending = edit_ending(seen)
         self._add(
             tool,
@@ -236,7 +236,7 @@ class StateBuilder:
     def patch_file(self, tool: str, raw_path: str, diff: str, scope: str | None, seen: Seen) -> None:
         """A change of one file of which the log keeps the diff."""
         path = self.path(raw_path)
-        edits, found = patch_edits(diff)
+        edits, found = patch_edits(diff, lambda _: path)
         key = digest("replace", path, diff)
         ending = "ok" if seen.is_error is None else edit_ending(seen)
         self._edited(
@@ -291,7 +291,7 @@ class StateBuilder:
         scope = None
         ending = self._shell_ending(command, seen)
         if strongest.group is Group.WRITE:
-            edits = edits_of(strongest)
+            edits = edits_of(strongest, command.directory, self.root)
             if path is not None and edits and ending != "error":
                 edits, scope = self._seen_lines.place_all(path, edits)
             if lines is None and edits:

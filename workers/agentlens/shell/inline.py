@@ -35,6 +35,7 @@ _CHECKER = re.compile(
 _PATCHED = re.compile(
     r"^\*\*\* (?:Add|Update|Delete) File: (.+?)\s*$|^\*\*\* Move to: (.+?)\s*$", re.MULTILINE
 )
+_NO_FILE = frozenset(("/dev/null", "NUL"))
 _DIFFED = re.compile(r"^(?:\+\+\+|---) (?:[abciow]/)?(\S+)", re.MULTILINE)
 
 
@@ -66,6 +67,18 @@ def runs_checks(script: str) -> bool:
     return _CHECKER.search(script) is not None
 
 
+def patched_file(before: str, line: str) -> str | None:
+    """The file, as a patch names it, that begins with `line`, which comes after the line `before`; None if none
+    does. A removed file keeps the name that it had."""
+    agents = _PATCHED.match(line)
+    if agents:
+        return agents[1]
+    if not (before.startswith("--- ") and line.startswith("+++ ")):
+        return None
+    names = [match[1] for match in map(_DIFFED.match, (line, before)) if match]
+    return next((name for name in names if name not in _NO_FILE), None)
+
+
 def patched_paths(patch: str, directory: str, root: str) -> tuple[str, ...]:
     """The files named by a patch, in the `*** Update File:` form or as a unified diff."""
     found: dict[str, None] = {}
@@ -73,6 +86,6 @@ def patched_paths(patch: str, directory: str, root: str) -> tuple[str, ...]:
         found[normalise(match[1] or match[2], directory, root)] = None
     if not found:
         for match in _DIFFED.finditer(patch):
-            if match[1] not in ("/dev/null", "NUL"):
+            if match[1] not in _NO_FILE:
                 found[normalise(match[1], directory, root)] = None
     return tuple(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from workers.agentlens.edit_region import edited_files
 from workers.agentlens.equivalence import Signature
 from workers.agentlens.trace import Trace
 from workers.agentlens.waste.finding import Finding
@@ -28,8 +29,9 @@ def find(trace: Trace) -> list[Finding]:
             if trace.states[index].outcome != "error":
                 earlier.append(signature)
         elif signature.kind in ("edit", "undo"):
+            written = {f"view|{file}" for file in (signature.path, *edited_files(trace.states[index]))}
             for action in list(seen):
-                if not action.startswith("view|") or action == f"view|{signature.path}":
+                if not action.startswith("view|") or action in written:
                     del seen[action]
     return [
         Finding(
