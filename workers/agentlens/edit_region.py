@@ -64,8 +64,10 @@ def written_sources(state: State) -> tuple[str, ...]:
 def edited_files(state: State) -> tuple[str, ...]:
     """The files that a state edits: those that its edits name, else its own; empty if none is known."""
     own = target_path(state)
-    files = dict.fromkeys(edit.path or own for edit in state.edits) or (own,)
-    return tuple(file for file in files if file is not None)
+    if any(edit.path is not None for edit in state.edits):
+        files = dict.fromkeys(edit.path or own for edit in state.edits)
+        return tuple(file for file in files if file is not None)
+    return () if own is None else (own,)
 
 
 def _covers(reverted: set[str], path: str) -> bool:

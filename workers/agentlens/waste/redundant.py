@@ -29,10 +29,9 @@ def find(trace: Trace) -> list[Finding]:
             if trace.states[index].outcome != "error":
                 earlier.append(signature)
         elif signature.kind in ("edit", "undo"):
-            written = {f"view|{file}" for file in (signature.path, *edited_files(trace.states[index]))}
-            for action in list(seen):
-                if not action.startswith("view|") or action in written:
-                    del seen[action]
+            if seen:
+                written = {f"view|{file}" for file in edited_files(trace.states[index])}
+                seen = {a: looks for a, looks in seen.items() if a.startswith("view|") and a not in written}
     return [
         Finding(
             category=CATEGORY,
