@@ -15,6 +15,10 @@ from workers.agentlens.equivalence import target_path
 from workers.agentlens.paths import kind_of
 from workers.agentlens.trajectory import Edit, Intent, Operation, State
 
+# Bound once: looking a member up in its enum costs three times as much as a global.
+_I = Intent.I
+_UNDO, _CREATE, _INSERT = Operation.UNDO, Operation.CREATE, Operation.INSERT
+
 Line = tuple[str, str]
 """A file and a line's text without its indentation; "" stands for a file that was created."""
 
@@ -39,10 +43,10 @@ def region(states: Iterable[State]) -> frozenset[Line]:
     run itself had added before."""
     standing: list[_Change] = []
     for state in states:
-        if state.intent is not Intent.I or state.outcome == "error":
+        if state.intent is not _I or state.outcome == "error":
             continue
         path = target_path(state) or ""
-        if state.operation is Operation.UNDO:
+        if state.operation is _UNDO:
             _undo(standing, path)
         elif state.command is not None and state.command.program in _REVERTING_PROGRAMS:
             reverted = set(state.command.writes)
@@ -105,7 +109,7 @@ def _changes(state: State, path: str) -> list[_Change]:
 def _change(path: str, edit: Edit, operation: Operation) -> _Change | None:
     if edit.old == edit.new:
         return None
-    if operation is Operation.CREATE or (not edit.old and operation is not Operation.INSERT):
+    if operation is _CREATE or (not edit.old and operation is not _INSERT):
         return _Change(path, ("",), tuple(_stripped(edit.new.splitlines())), edit.old, edit.new)
     touched, added = changed_lines(edit.old.splitlines(), edit.new.splitlines())
     if not touched and edit.anchor is not None:

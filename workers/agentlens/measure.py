@@ -19,6 +19,9 @@ from workers.agentlens.signals.structure import Alignment
 from workers.agentlens.trace import Trace
 from workers.agentlens.trajectory import Intent
 
+# Bound once: looking a member up in its enum costs three times as much as a global.
+_I, _V = Intent.I, Intent.V
+
 _EXECUTED = frozenset({"check", "run"})
 
 
@@ -111,10 +114,10 @@ def process_signals(trace: Trace, *, blind_retries: int) -> dict[str, float]:
     reproduced = has_edit = False
     for position, index in enumerate(trace.acting):
         executed = trace.signatures[position].kind in _EXECUTED
-        if trace.intents[index] is Intent.I:
+        if trace.intents[index] is _I:
             checks, has_edit = 0, True
         elif executed and has_edit:
-            checks += trace.intents[index] is Intent.V
+            checks += trace.intents[index] is _V
         elif executed:
             reproduced = True
     return {

@@ -20,6 +20,10 @@ from workers.agentlens.shell.inline import patched_paths
 from workers.agentlens.shell_edits import edits_of, patch_edits
 from workers.agentlens.trajectory import Edit, Lines, Operation, State, StateOutcome, make_state
 
+# Bound once: looking a member up in its enum costs three times as much as a global.
+_SHELL = Operation.SHELL
+_WRITE, _READ, _TEST = Group.WRITE, Group.READ, Group.TEST
+
 
 class StateBuilder:
     """Collects the states of one run. `root` is the repository's absolute path ("" if unknown); with
@@ -290,17 +294,17 @@ class StateBuilder:
         edits: tuple[Edit, ...] = ()
         scope = None
         ending = self._shell_ending(command, seen)
-        if strongest.group is Group.WRITE:
+        if strongest.group is _WRITE:
             edits = edits_of(strongest, command.directory, self.root)
             if path is not None and edits and ending != "error":
                 edits, scope = self._seen_lines.place_all(path, edits)
             if lines is None and edits:
                 lines = edits[0].anchor
-        elif path is not None and strongest.group is Group.READ:
+        elif path is not None and strongest.group is _READ:
             self._seen_lines.remember(path, lines.start if lines else 1, seen.text)
         self._add(
             tool,
-            Operation.SHELL,
+            _SHELL,
             seen,
             digest("shell", command.normal),
             ending,
@@ -320,7 +324,7 @@ class StateBuilder:
         if failed is None:
             return shell_outcome(command, seen.text)
         # `pytest | tail` ends as tail does: what a check printed about itself says more.
-        hidden = not failed and command is not None and command.kind is Group.TEST
+        hidden = not failed and command is not None and command.strongest.group is _TEST
         return "error" if failed or (hidden and shell_outcome(command, seen.text) == "error") else "ok"
 
     def _edited(

@@ -28,10 +28,9 @@ def find(trace: Trace) -> list[Finding]:
                 repeats.setdefault(signature.action, []).append(index)
             if trace.states[index].outcome != "error":
                 earlier.append(signature)
-        elif signature.kind in ("edit", "undo"):
-            if seen:
-                written = {f"view|{file}" for file in edited_files(trace.states[index])}
-                seen = {a: looks for a, looks in seen.items() if a.startswith("view|") and a not in written}
+        elif signature.kind in ("edit", "undo") and seen:
+            written = {f"view|{file}" for file in edited_files(trace.states[index])}
+            seen = {a: looks for a, looks in seen.items() if a.startswith("view|") and a not in written}
     return [
         Finding(
             category=CATEGORY,
