@@ -13,6 +13,7 @@ from workers.agentlens.trajectory import Intent
 
 THIRDS: Final = 3
 _COLUMN: Final = {Intent.E: 0, Intent.I: 1, Intent.V: 2, Intent.O: 3}
+_ONE_HOT: Final = np.eye(len(_COLUMN))
 Profile = npt.NDArray[np.float64]
 """Shape (3 thirds, 4 intents in the order E, I, V, O); each row sums to 1, or to 0 for an empty run."""
 
@@ -32,9 +33,7 @@ def profile(intents: Sequence[Intent]) -> Profile:
     """The distribution of the stages over proportional thirds, O included."""
     if not intents:
         return np.zeros((THIRDS, len(_COLUMN)))
-    one_hot = np.zeros((len(intents), len(_COLUMN)))
-    one_hot[np.arange(len(intents)), [_COLUMN[intent] for intent in intents]] = 1.0
-    return _shares(len(intents)) @ one_hot
+    return _shares(len(intents)) @ _ONE_HOT.take([_COLUMN[intent] for intent in intents], axis=0)
 
 
 def temporal(candidates: Profile, donors: Profile) -> npt.NDArray[np.float64]:
