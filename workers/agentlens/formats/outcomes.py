@@ -18,43 +18,43 @@ _EXIT_CODE = re.compile(
 )
 # What a check or a program prints, each pattern behind a text that it cannot do without: plain searches are
 # much faster, and most outputs hold none of them. Without a pattern the text alone says it.
-_Signs = tuple[tuple[str, re.Pattern[str] | None], ...]
-_PASSED: _Signs = (
-    (" passed", re.compile(r"\b\d+ passed\b|^Tests:.* \d+ passed, \d+ total", re.MULTILINE)),
-    ("OK", re.compile(r"^OK\b", re.MULTILINE)),
-    ("BUILD SUCCESS", re.compile(r"\bBUILD SUCCESS")),
-    ("ok", re.compile(r"^ok\s+\S+\s+[\d.]+s", re.MULTILINE)),
-    ("test result: ok", None),
-    ("no issues found", re.compile(r"\bno issues found\b")),
-    ("All checks passed", None),
-    ("rated at 10.00/10", None),
-    ("no failures", None),
-)
-_FAILED: _Signs = (
-    (" failed", re.compile(r"\b[1-9]\d* failed\b")),
-    (" error", re.compile(r"\b[1-9]\d* errors?\b|^Found [1-9]\d* errors?", re.MULTILINE)),
-    ("FAIL", re.compile(r"^FAILED\b|^FAIL\b|^--- FAIL|test result: FAILED|\bBUILD FAILURE", re.MULTILINE)),
-    ("ERROR", re.compile(r"^ERROR\b", re.MULTILINE)),
-    ("E   ", re.compile(r"^E   ", re.MULTILINE)),
-    (": error:", None),
-    ("Traceback (most recent call last)", None),
-    ("not ok", re.compile(r"^not ok\b", re.MULTILINE)),
-    ("No module named ", None),
-)
-_BROKEN: _Signs = (
-    ("Traceback (most recent call last)", None),
-    ("Error: ", re.compile(r"^\S*Error: ", re.MULTILINE)),
-    ("Exception: ", re.compile(r"^\S*Exception: ", re.MULTILINE)),
-    ("command not found", None),
-    ("No such file or directory", None),
-    ("Permission denied", None),
-    (": error: ", re.compile(r"^\S*: error: ", re.MULTILINE)),
-    ("error", re.compile(r"^error(?:\[\w+\])?: ", re.MULTILINE)),
-    ("fatal: ", re.compile(r"^fatal: ", re.MULTILINE)),
-    ("SyntaxError", None),
-    ("Segmentation fault", None),
-    ("can't open file", None),
-)
+_Signs = dict[str, re.Pattern[str] | None]
+_PASSED: _Signs = {
+    " passed": re.compile(r"\b\d+ passed\b|^Tests:.* \d+ passed, \d+ total", re.MULTILINE),
+    "OK": re.compile(r"^OK\b", re.MULTILINE),
+    "BUILD SUCCESS": re.compile(r"\bBUILD SUCCESS"),
+    "ok": re.compile(r"^ok\s+\S+\s+[\d.]+s", re.MULTILINE),
+    "test result: ok": None,
+    "no issues found": re.compile(r"\bno issues found\b"),
+    "All checks passed": None,
+    "rated at 10.00/10": None,
+    "no failures": None,
+}
+_FAILED: _Signs = {
+    " failed": re.compile(r"\b[1-9]\d* failed\b"),
+    " error": re.compile(r"\b[1-9]\d* errors?\b|^Found [1-9]\d* errors?", re.MULTILINE),
+    "FAIL": re.compile(r"^FAILED\b|^FAIL\b|^--- FAIL|test result: FAILED|\bBUILD FAILURE", re.MULTILINE),
+    "ERROR": re.compile(r"^ERROR\b", re.MULTILINE),
+    "E   ": re.compile(r"^E   ", re.MULTILINE),
+    ": error:": None,
+    "Traceback (most recent call last)": None,
+    "not ok": re.compile(r"^not ok\b", re.MULTILINE),
+    "No module named ": None,
+}
+_BROKEN: _Signs = {
+    "Traceback (most recent call last)": None,
+    "Error: ": re.compile(r"^\S*Error: ", re.MULTILINE),
+    "Exception: ": re.compile(r"^\S*Exception: ", re.MULTILINE),
+    "command not found": None,
+    "No such file or directory": None,
+    "Permission denied": None,
+    ": error: ": re.compile(r"^\S*: error: ", re.MULTILINE),
+    "error": re.compile(r"^error(?:\[\w+\])?: ", re.MULTILINE),
+    "fatal: ": re.compile(r"^fatal: ", re.MULTILINE),
+    "SyntaxError": None,
+    "Segmentation fault": None,
+    "can't open file": None,
+}
 _READ_FAILED = re.compile(
     r"(?:\S*(?:bash|sh): .*)?"
     r"(?:(?:cat|grep|sed|head|tail|ls|find|rg|nl|wc|awk|diff|stat|file|less|tree): .*"
@@ -142,4 +142,5 @@ def edit_outcome(text: str) -> StateOutcome:
 
 
 def _shows(text: str, signs: _Signs) -> bool:
-    return any(sign in text and (pattern is None or pattern.search(text)) for sign, pattern in signs)
+    found = [signs[sign] for sign in signs if sign in text]
+    return any(pattern is None or pattern.search(text) for pattern in found)
