@@ -95,9 +95,11 @@ class DonorPool:
         self._codebook = Codebook()
         self._codes: list[Code] = []
         self._starts: dict[str, int] = {}
+        self._encoded: dict[Trace, list[Code]] = {}
         for sequence, donor in reachable.items():
             self._starts[sequence] = len(self._codes)
-            self._codes += self._codebook.encode(donor.trace.signatures)
+            self._encoded[donor.trace] = self._codebook.encode(donor.trace.signatures)
+            self._codes += self._encoded[donor.trace]
         self._merged: dict[tuple[int, ...], int] = {}
         self._paths: dict[tuple[int, ...], int] = {}
         self._trees: dict[tuple[str, ...], Planted] = {}
@@ -125,7 +127,10 @@ class DonorPool:
 
     def compare(self, candidates: Sequence[Trace]) -> Comparison:
         """The confidence of every acting state of the candidates to every node."""
-        coded = [self._codebook.encode(candidate.signatures) for candidate in candidates]
+        coded = [
+            self._encoded.get(candidate) or self._codebook.encode(candidate.signatures)
+            for candidate in candidates
+        ]
         places: dict[Code, int] = {}
         rows = [[places.setdefault(code, len(places)) for code in codes] for codes in coded]
         states = len(self._codes)

@@ -9,8 +9,9 @@ import pytest
 from workers.agentlens.formats import read, read_labels
 from workers.agentlens.formats.outcomes import edit_outcome, exit_code_in, shell_outcome
 from workers.agentlens.formats.results import from_report, from_trial, verdict
-from workers.agentlens.formats.seen import Seen, text_digest
+from workers.agentlens.formats.seen import Seen
 from workers.agentlens.formats.states import StateBuilder
+from workers.agentlens.observation import text_digest
 from workers.agentlens.shell import parse
 from workers.agentlens.trajectory import Trajectory
 from workers.errors import TrajectoryError

@@ -113,16 +113,24 @@ def inner(value: Json) -> dict[str, Json]:
     return value if isinstance(value, dict) else {}
 
 
-def text_at(source: Source, holder: dict[str, Json], name: str, *position: str) -> str:
+def text_at(source: Source, holder: dict[str, Json], name: str, position: tuple[str, ...]) -> str:
     """The text that `holder` has under `name` ("" for null or nothing), or a refusal. The position is put
     together only for the refusal, which matters where millions of values are read."""
     value = holder.get(name)
     return value if type(value) is str else as_text(source, value, ".".join((*position, name)))
 
 
+def object_at(
+    source: Source, holder: dict[str, Json], name: str, position: tuple[str, ...]
+) -> dict[str, Json]:
+    """The object that `holder` has under `name`, or a refusal; like `text_at`."""
+    value = holder.get(name)
+    return value if type(value) is dict else as_object(source, value, ".".join((*position, name)))
+
+
 def whole(value: Json) -> int | None:
     """A whole number, or None for anything else (a boolean is none)."""
-    if isinstance(value, int) and not isinstance(value, bool):
+    if type(value) is int:
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
