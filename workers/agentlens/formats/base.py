@@ -27,11 +27,13 @@ def nothing_beside(_name: str) -> bytes | None:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """One file to read. `document` is its decoded JSON; `lines` its records where it is JSONL (each with its
-    1-based line number). `row` counts the rows of a table of which this is one. `beside` gives the
-    bytes of a file named relative to this one, or None."""
+    1-based line number). `row` counts the rows of a table of which this is one. `number` counts, from 0, the
+    records of a JSONL file of which this is one among several. `beside` gives the bytes of a file named
+    relative to this one, or None."""
 
     path: str
     row: int | None = None
+    number: int | None = None
     document: Json = None
     lines: tuple[tuple[int, Json], ...] = ()
     text: str = ""
@@ -59,11 +61,14 @@ class Source:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """A reader. `sniff` tells whether a decoded document (or a JSONL file's first records) is of this format;
-    `read` gives its runs. `blind_signals` names what the format cannot feed."""
+    `read` gives its runs. `is_run` tells whether one record of a JSONL file is a whole run, so that such files are
+    read record by record; None where a file's records make up one run. `blind_signals` names what the format
+    cannot feed."""
 
     name: str
     sniff: Callable[[Source], bool]
     read: Callable[[Source], Iterator[Trajectory]]
+    is_run: Callable[[Json], bool] | None = None
     blind_signals: tuple[str, ...] = ()
 
 
