@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -123,15 +124,19 @@ def load_all(
 
 
 def shown(name: str) -> str:
-    """A file's name as text that can be written anywhere: its bytes that are no text as escapes."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    """A file's name as text that can be written anywhere: bytes that are no text, and control characters, as
+    escapes."""
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    if text.isprintable():
+        return text
+    return "".join(repr(c)[1:-1] if unicodedata.category(c) == "Cc" else c for c in text)
 
 
 def walk(root: Path) -> Iterator[Path | Skipped]:
     """The files (and conversation folders) below `root` that may hold runs, sorted. Links are followed, but
     no folder is entered twice. What cannot be opened comes as `Skipped`, named relative to `root`.
 
-    Raises `TrajectoryError` if `root` itself is missing or is neither a file nor a folder."""
+    Raises `TrajectoryError` if `root` itself is missing, cannot be opened, or is neither a file nor a folder."""
     if root.is_file():
         yield root
     elif root.is_dir():
@@ -154,7 +159,10 @@ def _walk(folder: Path, root: Path, entered: set[tuple[int, int]]) -> Iterator[P
             return
         paths = sorted(folder.iterdir())
     except OSError as error:
-        yield Skipped(path=name, error=f"{name}: cannot be opened: {error.strerror or error}")
+        wrong = f"cannot be opened: {error.strerror or error}"
+        if folder == root:
+            raise TrajectoryError(f"{shown(str(root))}: {wrong}") from error
+        yield Skipped(path=name, error=f"{name}: {wrong}")
         return
     for path in paths:
         if path.name.startswith("."):
