@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
@@ -34,7 +35,7 @@ class Given(Protocol):
     the log does not know them."""
 
     @property
-    def content(self) -> str: ...
+    def content(self) -> bytes: ...
     @property
     def path(self) -> str: ...
     @property
@@ -51,7 +52,7 @@ class Given(Protocol):
 class Content:
     """The least that is a `Given`."""
 
-    content: str
+    content: bytes
     path: str
     trajectory_id: str
     problem: str | None
@@ -76,7 +77,7 @@ _SEEN = 200
 """Characters of an answer that are compared, beside its length: more would cost time and tell no more."""
 
 
-def content_digest(trajectory: Trajectory) -> str:
+def content_digest(trajectory: Trajectory) -> bytes:
     """Digest of what a log says about a run's steps, answers, thoughts, times and tokens, and of the run's id
     where it is the log's own and not taken from the file's name.
 
@@ -103,7 +104,7 @@ def content_digest(trajectory: Trajectory) -> str:
             state.timestamp,
         )
     text = "\0".join(map(str, parts))
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def originals(runs: Sequence[_Given]) -> dict[int, _Given]:
@@ -112,7 +113,9 @@ def originals(runs: Sequence[_Given]) -> dict[int, _Given]:
     one with the shortest path, for copies are named after what they copy.
 
     The order of the runs changes nothing but the positions. Time is linear in the number of runs."""
-    order = sorted(range(len(runs)), key=lambda n: (_gaps(runs[n]), *_place(runs[n]), n))
+    seen = Counter(run.content for run in runs)
+    several = [position for position, run in enumerate(runs) if seen[run.content] > 1]
+    order = sorted(several, key=lambda n: (_gaps(runs[n]), *_place(runs[n]), n))
     # Counted runs by content and by every part of what they know: a copy agrees in the part that both know.
     counted: dict[tuple[object, ...], int] = {}
     found: dict[int, _Given] = {}

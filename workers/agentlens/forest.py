@@ -117,7 +117,9 @@ class DonorPool:
 
     def compare(self, candidates: Sequence[Trace]) -> Comparison:
         """The confidence of every acting state of the candidates to every node."""
-        coded = [self._codebook.encode(candidate.signatures) for candidate in candidates]
+        # Candidates go by in any number: what only they know is forgotten with them.
+        codebook = Codebook(self._codebook)
+        coded = [codebook.encode(candidate.signatures) for candidate in candidates]
         places: dict[Code, int] = {}
         rows = [[places.setdefault(code, len(places)) for code in codes] for codes in coded]
         states = len(self._codes)

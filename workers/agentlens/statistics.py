@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.intp]
 BOOTSTRAPS = 1000
-_CELLS = 1_000_000
+_CELLS = 200_000
 _FOLDS = 100
 
 
@@ -74,7 +74,9 @@ class PairCounts:
 
     def samples(self, seed: int) -> tuple[Floats, Floats]:
         """Pooled and within over bootstrap samples of the clusters."""
-        drawn = [(self.pooled(w), self.within(w)) for w in resamples(len(self.passes), seed=seed)]
+        runs = len(self.failing) + len(self.passing)
+        weights = resamples(len(self.passes), seed=seed, width=runs)
+        drawn = [(self.pooled(w), self.within(w)) for w in weights]
         return np.concatenate([pooled for pooled, _ in drawn]), np.concatenate(
             [within for _, within in drawn]
         )
@@ -130,11 +132,12 @@ def _fails_below(ranked: Floats, passed: Bools) -> tuple[Ints, Ints]:
     return np.searchsorted(failing, passing, side="left"), np.searchsorted(failing, passing, side="right")
 
 
-def resamples(count: int, *, seed: int, draws: int = BOOTSTRAPS) -> Iterator[Floats]:
+def resamples(count: int, *, seed: int, width: int = 0, draws: int = BOOTSTRAPS) -> Iterator[Floats]:
     """How often each of `count` clusters is drawn in each bootstrap sample, in parts of shape (some draws,
-    count), so that many clusters do not need much memory. The size of the parts changes no number."""
+    count). The parts are small where the clusters, or what is worked out for each draw (`width` numbers), are
+    many; their size changes no number."""
     generator = np.random.default_rng(seed)
-    at_once = max(1, _CELLS // max(1, count))
+    at_once = max(1, _CELLS // max(1, count, width))
     for start in range(0, draws, at_once):
         rows = min(at_once, draws - start)
         picks = generator.integers(0, count, size=(rows, count)) + count * np.arange(rows)[:, None]

@@ -14,7 +14,7 @@ import io
 import operator
 import pickle
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -102,7 +102,7 @@ class Entry:
     model: str
     outcome: RunOutcome
     sequence: str
-    content: str
+    content: bytes
     acts: bool
     is_labelled: bool
     place: Place
@@ -217,10 +217,25 @@ def score_runs(task: ScoreTask) -> list[Scored]:
 
 
 def _small(kept: Row) -> Row:
-    """A row that shares its texts with the others: there are as many as runs."""
+    """A row that shares its texts, and what of it takes few values, with the others: there are as many as
+    runs."""
     return dataclasses.replace(
-        kept, problem=_shared(kept.problem), model=sys.intern(kept.model), wasted=dict(kept.wasted)
+        kept,
+        problem=_shared(kept.problem),
+        model=sys.intern(kept.model),
+        tiers=_tiers(tuple(kept.tiers.items())),
+        wasted=_wasted(tuple(sorted(kept.wasted.items()))),
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def _tiers(items: tuple[tuple[str, Tier | None], ...]) -> Mapping[str, Tier | None]:
+    return dict(items)
+
+
+@functools.lru_cache(maxsize=1024)
+def _wasted(items: tuple[tuple[str, int], ...]) -> Mapping[str, int]:
+    return dict(items)
 
 
 def _shared(name: str | None) -> str | None:
