@@ -13,9 +13,10 @@ from workers.agentlens import statistics
 from workers.agentlens.assess import Assessment, assess_problem, prepare
 from workers.agentlens.duplicates import Content, Duplicate, Original, originals
 from workers.agentlens.mechanisms import Mechanism
-from workers.agentlens.score import Tier
+from workers.agentlens.scoring import labelled
 from workers.agentlens.settings import DEFAULT_SETTINGS, ScoringSettings
 from workers.agentlens.statistics import Bools, Floats, Ints
+from workers.agentlens.tier import Tier
 from workers.agentlens.trajectory import Intent, RunOutcome, Trajectory
 from workers.agentlens.waste import CATEGORIES
 
@@ -80,17 +81,17 @@ def row(assessment: Assessment) -> Row:
 def assess_cohort(
     trajectories: Iterable[Trajectory], settings: ScoringSettings = DEFAULT_SETTINGS
 ) -> tuple[list[Assessment], dict[str, object]]:
-    """Score labelled trajectories problem by problem (AGENTLENS §4 to §8) and summarise them (§9).
+    """Score trajectories problem by problem (AGENTLENS §4 to §8) and summarise them (§9). Those that are not
+    labelled are labelled first.
 
     The assessments come problem by problem; the summary is the report's `cohort`. Runs that name no problem
     cannot be compared with each other and are scored without a reference. Copies are assessed and not counted.
-    All runs are in memory; `consensus score` streams.
-
-    Raises ValueError if a trajectory is not labelled."""
+    All runs are in memory; `consensus score` streams."""
     problems: dict[str, list[Trajectory]] = {}
     alone: list[Trajectory] = []
     for trajectory in trajectories:
-        (problems.setdefault(trajectory.problem, []) if trajectory.problem else alone).append(trajectory)
+        of = problems.setdefault(trajectory.problem, []) if trajectory.problem else alone
+        of.append(labelled(trajectory))
     groups = [*(runs for _, runs in sorted(problems.items())), *([run] for run in alone)]
     runs = [run for group in groups for run in group]
     assessments = [found for group in groups for found in assess_problem([*map(prepare, group)], settings)]

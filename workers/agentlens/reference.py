@@ -13,8 +13,9 @@ from typing import Protocol, TypeVar
 
 from workers.agentlens.equivalence import Signature, confidence
 from workers.agentlens.settings import DEFAULT_SETTINGS, ScoringSettings
-from workers.agentlens.trace import Trace
-from workers.agentlens.trajectory import State
+from workers.agentlens.trace import Trace, trace
+from workers.agentlens.trajectory import State, Trajectory
+from workers.agentlens.waste import scan
 from workers.agentlens.waste.finding import Finding
 
 ROOT = -1
@@ -74,12 +75,17 @@ class Reference:
             self.paths.append(self._insert(donor))
 
     @classmethod
-    def build(cls, donors: Iterable[Donor], settings: ScoringSettings = DEFAULT_SETTINGS) -> Reference:
-        """Insert each donor: at a node take the child with the highest confidence of at least θ (ties: the
-        larger support, then the older child), else branch. Donors with one sequence count once.
+    def build(
+        cls, donors: Iterable[Donor | Trajectory], settings: ScoringSettings = DEFAULT_SETTINGS
+    ) -> Reference:
+        """Build the tree of AGENTLENS §4 from passing runs of one problem, labelled trajectories or donors.
+        Insert each: at a node take the child with the highest confidence of at least θ (ties: the larger
+        support, then the older child), else branch. Donors with one sequence count once; their order changes
+        nothing.
 
-        Raises ValueError if fewer than 2 different donors with at least one acting state are given."""
-        usable = distinct(donors)
+        Raises ValueError for a trajectory that did not pass or is not labelled, and if fewer than 2 different
+        donors with at least one acting state are given."""
+        usable = distinct(item if isinstance(item, Donor) else donor_of(item) for item in donors)
         if len(usable) < 2:
             raise ValueError(f"a reference needs at least 2 different passing runs, got {len(usable)}")
         return cls(usable, settings)
@@ -196,6 +202,23 @@ class Reference:
             if rank > best_rank:
                 best, best_rank = child, rank
         return best
+
+
+def donor_of(trajectory: Trajectory) -> Donor:
+    """A passing, labelled trajectory as a donor.
+
+    Raises ValueError if it did not pass or is not labelled."""
+    if trajectory.outcome != "passed":
+        raise ValueError(
+            f"{trajectory.trajectory_id}: its outcome is {trajectory.outcome}; references are built from passing runs"
+        )
+    prepared = trace(trajectory)
+    return Donor(
+        donor_id=trajectory.trajectory_id,
+        trace=prepared,
+        model=trajectory.model or "",
+        findings=scan(prepared),
+    )
 
 
 def distinct(donors: Iterable[Donor]) -> tuple[Donor, ...]:

@@ -17,8 +17,8 @@ from workers.cli.stop import Stopped, stoppable
 from workers.errors import InputError
 
 if TYPE_CHECKING:
-    from workers.agentlens.score import Tier
     from workers.agentlens.settings import ScoringSettings
+    from workers.agentlens.tier import Tier
     from workers.cli.score_cohort import Cohort, Request
 
 EXIT_GATE = 1
@@ -181,7 +181,7 @@ def _check_format(name: str | None) -> None:
 
 
 def _tiers(option: str, names: str | None) -> frozenset[Tier]:
-    from workers.agentlens.score import Tier
+    from workers.agentlens.tier import Tier
 
     known = [tier.value for tier in Tier]
     found = [name.strip().lower().replace("-", "_") for name in (names or "").split(",") if name.strip()]

@@ -14,8 +14,8 @@ from typing import Protocol, TypeVar
 
 from workers.agentlens.cohort import summarise
 from workers.agentlens.duplicates import Duplicate, Original, originals
-from workers.agentlens.score import Tier
 from workers.agentlens.settings import DEFAULT_SETTINGS, ScoringSettings
+from workers.agentlens.tier import Tier
 from workers.cli.spool import (
     Entry,
     InputFile,

@@ -18,8 +18,8 @@ from workers.agentlens.forest import DonorPool
 from workers.agentlens.mechanisms import MEANING
 from workers.agentlens.profiles import PROFILES
 from workers.agentlens.report import as_json
-from workers.agentlens.score import Tier
 from workers.agentlens.settings import SCORING_VERSION
+from workers.agentlens.tier import Tier
 from workers.cli import score_pictures as pictures
 from workers.cli.plain import plain
 from workers.cli.score_cohort import Cohort

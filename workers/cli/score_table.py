@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from workers.agentlens.mechanisms import MEANING
-from workers.agentlens.score import Tier
+from workers.agentlens.tier import Tier
 from workers.cli.plain import plain
 from workers.cli.score_cohort import Cohort
 from workers.trajectories import Skipped

@@ -26,9 +26,9 @@ from workers.agentlens.formats import Labels
 from workers.agentlens.intents import label
 from workers.agentlens.reference import reachable
 from workers.agentlens.report import assessment_document, to_bytes
-from workers.agentlens.score import Tier
 from workers.agentlens.settings import ScoringSettings
 from workers.agentlens.shell import Command
+from workers.agentlens.tier import Tier
 from workers.agentlens.trajectory import (
     Intent,
     Lines,

@@ -9,7 +9,7 @@ from workers.agentlens.assess import assess_problem
 from workers.agentlens.cohort import Row
 from workers.agentlens.mechanisms import Mechanism
 from workers.agentlens.report import as_json
-from workers.agentlens.score import Tier
+from workers.agentlens.tier import Tier
 from workers.agentlens.trajectory import RunOutcome
 
 TIERS = {"I": Tier.IDEAL, "S": Tier.SOLID, "L": Tier.LUCKY, "P": Tier.PARTIAL_FAILURE, "O": Tier.OFF_TRACK}

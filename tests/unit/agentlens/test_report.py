@@ -12,8 +12,8 @@ from workers.agentlens.report import (
     report_document,
     to_bytes,
 )
-from workers.agentlens.score import Tier
 from workers.agentlens.settings import SCORING_VERSION, ScoringSettings
+from workers.agentlens.tier import Tier
 from workers.agentlens.trajectory import Intent
 
 ROUTES = [

@@ -16,8 +16,8 @@ from tests.unit.cli.scoring import scored
 from workers.agentlens.cohort import assess_cohort
 from workers.agentlens.intents import label
 from workers.agentlens.report import assessment_document, to_bytes
-from workers.agentlens.score import Tier
 from workers.agentlens.settings import ScoringSettings
+from workers.agentlens.tier import Tier
 from workers.cli.score_cohort import find_files
 from workers.cli.spool import fetch, spooled_run
 from workers.errors import InputError, TrajectoryError

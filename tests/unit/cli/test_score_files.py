@@ -18,8 +18,8 @@ from workers.agentlens.assess import assess_problem, prepare
 from workers.agentlens.cohort import summarise
 from workers.agentlens.intents import label
 from workers.agentlens.report import assessment_document, report_document, to_bytes
-from workers.agentlens.score import Tier
 from workers.agentlens.settings import DEFAULT_SETTINGS
+from workers.agentlens.tier import Tier
 from workers.cli import score_files
 from workers.cli.score_files import COLUMNS, destination
 from workers.errors import InputError, TrajectoryError

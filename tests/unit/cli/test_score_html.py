@@ -11,7 +11,7 @@ import pytest
 
 from tests.recorded_runs import CHECK, FIX, LOOK, search, write_cohort, write_run
 from tests.unit.cli.scoring import scored
-from workers.agentlens.score import Tier
+from workers.agentlens.tier import Tier
 from workers.cli.score_html import DETAILED, REASONS, select, write_html
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"

@@ -56,6 +56,7 @@ __all__ = [
     "Labels",
     "is_lines",
     "read",
+    "read_decoded",
     "read_labels",
     "read_lines",
     "read_rows",
@@ -151,6 +152,13 @@ def read_lines(
             source, lines=((number, value),), number=position if len(head) > 1 else None
         )
         yield from _each(alone, reader, f"line {number}: ")
+
+
+def read_decoded(
+    path: str, document: Json, format_name: str | None = None, *, beside: Beside = nothing_beside
+) -> Iterator[Trajectory]:
+    """The runs in a file's content that is decoded already; as `read`."""
+    yield from _runs(Source(path=path, document=document, beside=beside), format_name)
 
 
 def read_rows(
