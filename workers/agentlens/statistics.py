@@ -59,7 +59,7 @@ class PairCounts:
         """AUROC over all runs if cluster b is taken weights[..., b] times; shape (...)."""
         total = (weights @ self.passes) * (weights @ self.fails)
         fails = weights[..., self.failing]
-        below = np.concatenate([np.zeros_like(fails[..., :1]), fails.cumsum(axis=-1)], axis=-1)
+        below = np.concatenate([np.zeros((*weights.shape[:-1], 1)), fails.cumsum(axis=-1)], axis=-1)
         right = (weights[..., self.passing] * (below[..., self.under] + below[..., self.upto])).sum(
             axis=-1
         ) / 2
