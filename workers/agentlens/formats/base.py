@@ -12,6 +12,7 @@ from workers.agentlens.trajectory import Trajectory
 from workers.errors import TrajectoryError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LARGEST_COUNT = 10**15
 _EPOCH_HERE = _EPOCH.replace(tzinfo=None)
 
 Json = Any
@@ -126,12 +127,13 @@ def text_at(source: Source, holder: dict[str, Json], name: str, *position: str) 
 
 
 def whole(value: Json) -> int | None:
-    """A whole number, or None for anything else (a boolean is none)."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return None
+    """A whole number, or None for anything else (a boolean is none), or for one so large that it counts
+    nothing and that sums of it leave the 64 bits of other programs."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    if not -_LARGEST_COUNT < value < _LARGEST_COUNT or value != int(value):
+        return None
+    return int(value)
 
 
 def number(value: Json) -> float | None:
