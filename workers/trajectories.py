@@ -50,6 +50,7 @@ _COMPANIONS = frozenset(
         "LICENSE.md",
     )
 )
+_COMPANION_ENDINGS = ("_pta_report.json",)
 _PART = re.compile(r"(?:^|\.)(?:trajectory\.)?(?:cont-\d+|summarization-\d+-\w+)\.json$")
 _ROWS_AT_ONCE = 64
 _BEGINNING_BYTES = 4096
@@ -169,7 +170,7 @@ def _walk(folder: Path, root: Path, entered: set[tuple[int, int]]) -> Iterator[P
             continue
         if path.is_dir():
             yield from _walk(path, root, entered)
-        elif path.suffix in _ENDINGS and path.name not in _COMPANIONS and not _belongs_to_another(path):
+        elif path.suffix in _ENDINGS and not _is_companion(path) and not _belongs_to_another(path):
             yield path if path.is_file() else _unreadable(path, root)
 
 
@@ -177,6 +178,10 @@ def _unreadable(path: Path, root: Path) -> Skipped:
     name = shown(path.relative_to(root).as_posix())
     wrong = "is a pipe or a device, no file" if path.exists() else "is a link to nothing"
     return Skipped(path=name, error=f"{name}: {wrong}")
+
+
+def _is_companion(path: Path) -> bool:
+    return path.name in _COMPANIONS or path.name.endswith(_COMPANION_ENDINGS)
 
 
 def _is_conversation(folder: Path) -> bool:

@@ -58,6 +58,13 @@ def test_files_that_belong_to_another_are_read_with_it(tmp_path: Path) -> None:
     assert (len(run.states), run.problem, run.outcome) == (2, "p", "passed")
 
 
+def test_reports_beside_runs_are_no_runs(tmp_path: Path) -> None:
+    run = write(tmp_path / "a_pta.json", atif("ls"))
+    for name in ("a_pta_report.json", "report.json", "README.md"):
+        write(tmp_path / name, "{}")
+    assert list(walk(tmp_path)) == [run]
+
+
 def test_nothing_outside_the_folder_is_opened(tmp_path: Path) -> None:
     write(tmp_path / "secret.json", atif("pwd"))
     write(tmp_path / "in/trajectory.json", atif("ls", continued_trajectory_ref="../secret.json"))

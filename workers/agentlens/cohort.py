@@ -11,7 +11,7 @@ import numpy as np
 
 from workers.agentlens import statistics
 from workers.agentlens.assess import Assessment, assess_problem, prepare
-from workers.agentlens.duplicates import Content, Duplicate, Original, originals
+from workers.agentlens.duplicates import Content, Duplicate, Original, actions, copies
 from workers.agentlens.mechanisms import Mechanism
 from workers.agentlens.scoring import labelled
 from workers.agentlens.settings import DEFAULT_SETTINGS, ScoringSettings
@@ -95,16 +95,17 @@ def assess_cohort(
     groups = [*(runs for _, runs in sorted(problems.items())), *([run] for run in alone)]
     runs = [run for group in groups for run in group]
     assessments = [found for group in groups for found in assess_problem([*map(prepare, group)], settings)]
-    copies = originals([Content.of(run) for run in runs])
+    contents = [Content.of(run) for run in runs]
+    of_others = copies(contents, lambda n: actions(runs[n].states))
     duplicates = [
         Duplicate(
             path=runs[position].path,
             trajectory_id=runs[position].trajectory_id,
             of=Original(path=of.path, trajectory_id=of.trajectory_id),
         )
-        for position, of in copies.items()
+        for position, of in of_others.items()
     ]
-    counted = (row(found) for position, found in enumerate(assessments) if position not in copies)
+    counted = (row(found) for position, found in enumerate(assessments) if position not in of_others)
     return assessments, summarise(counted, seed=settings.seed, duplicates=duplicates)
 
 

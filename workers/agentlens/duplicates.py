@@ -7,10 +7,10 @@ import dataclasses
 import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
-from workers.agentlens.trajectory import RunOutcome, Trajectory
+from workers.agentlens.trajectory import RunOutcome, State, Trajectory
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +107,20 @@ def content_digest(trajectory: Trajectory) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
+def copies(runs: Sequence[_Given], did: Callable[[int], Sequence[Hashable]]) -> dict[int, _Given]:
+    """For the positions of runs that are not counted: the run that is counted in their place, of which they
+    are a copy (`originals`) or the beginning (`earlier_episodes`)."""
+    found = earlier_episodes(runs, did) | originals(runs)
+    places = {id(run): position for position, run in enumerate(runs)}
+    counted: dict[int, _Given] = {}
+    for position in sorted(found):
+        way = [position]
+        while (of := places[id(found[way[-1]])]) in found and of not in way:
+            way.append(of)
+        counted[position] = found[way[-1]]
+    return counted
+
+
 def originals(runs: Sequence[_Given]) -> dict[int, _Given]:
     """For the positions of runs that are copies: the run that counts. Copies have one content and do not
     contradict each other in problem, model or outcome; the one that knows most of these counts, of equals the
@@ -137,6 +151,35 @@ def originals(runs: Sequence[_Given]) -> dict[int, _Given]:
             key = (run.content, own, tuple(fields[n] if n in part else None for n in _ALL))
             counted.setdefault(key, place)
     return dict(sorted(found.items()))
+
+
+def actions(states: Iterable[State]) -> list[Hashable]:
+    """What each step did, without its answer: the last step of an episode has none yet."""
+    return [(state.tool, state.path, state.content_digest) for state in states]
+
+
+def earlier_episodes(runs: Sequence[_Given], did: Callable[[int], Sequence[Hashable]]) -> dict[int, _Given]:
+    """For the positions of runs that are the beginning of another one: that one. Harbor's export writes a
+    row for each of a trial's episodes, with all that went before in it, so the last row is the run and the
+    others are its beginnings. did: what the run at a position did, step by step (`actions`); asked only of rows that
+    call themselves episodes of one trial in one file."""
+    trials: dict[tuple[object, ...], list[int]] = {}
+    for position, run in enumerate(runs):
+        trial, _, episode = run.trajectory_id.rpartition("#")
+        if trial and episode.startswith("episode-"):
+            trials.setdefault((run.path, trial, *_known(run)), []).append(position)
+    found: dict[int, _Given] = {}
+    for positions in trials.values():
+        done = {position: tuple(did(position)) for position in positions} if len(positions) > 1 else {}
+        whole: list[int] = []
+        for position in sorted(done, key=lambda n: (-len(done[n]), n)):
+            steps = done[position]
+            longer = next((n for n in whole if done[n][: len(steps)] == steps), None)
+            if longer is None:
+                whole.append(position)
+            else:
+                found[position] = runs[longer]
+    return found
 
 
 _ALL = (0, 1, 2)

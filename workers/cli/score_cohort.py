@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from workers.agentlens.cohort import summarise
-from workers.agentlens.duplicates import Duplicate, Original, originals
+from workers.agentlens.duplicates import Duplicate, Original, actions, copies
 from workers.agentlens.settings import DEFAULT_SETTINGS, ScoringSettings
 from workers.agentlens.tier import Tier
 from workers.cli.spool import (
@@ -25,6 +25,7 @@ from workers.cli.spool import (
     problem_donors,
     read_files,
     score_runs,
+    spooled_run,
 )
 from workers.errors import InputError, UnavailableError
 from workers.trajectories import Skipped, load_labels, shown, walk
@@ -210,9 +211,10 @@ def _score(
 
 
 def _without_copies(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries, those that are copies of others marked as such."""
+    """The entries, those that are copies or beginnings of others marked as such."""
     marked = list(entries)
-    for position, original in originals(entries).items():
+    of_others = copies(entries, lambda n: actions(spooled_run(entries[n]).trajectory.states))
+    for position, original in of_others.items():
         of = Original(path=original.path, trajectory_id=original.trajectory_id)
         marked[position] = dataclasses.replace(entries[position], original=of)
     return marked

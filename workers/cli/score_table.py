@@ -77,8 +77,8 @@ def notes(cohort: Cohort) -> list[str]:
         assert first.original is not None  # noqa: S101
         more = f", and {count(len(copies) - 1, 'more copy', 'more copies')}" if len(copies) > 1 else ""
         found.append(
-            f"{count(len(copies), 'run')} given again, counted once: {plain(first.path)} is a copy of "
-            f"{plain(first.original.path)}{more}"
+            f"{count(len(copies), 'run')} given again, counted once: {plain(first.trajectory_id)} in "
+            f"{plain(first.path)} is also {plain(first.original.trajectory_id)} in {plain(first.original.path)}{more}"
         )
     return found
 

@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.agentlens.steps import shell, trajectory, view
-from workers.agentlens.duplicates import Content, content_digest, originals
+from workers.agentlens.duplicates import (
+    Content,
+    actions,
+    content_digest,
+    earlier_episodes,
+    originals,
+)
+from workers.agentlens.duplicates import (
+    copies as counted_elsewhere,
+)
 from workers.agentlens.trajectory import Trajectory
 
 STEPS = (view("a.py"), shell("pytest", seen="1 passed"))
@@ -126,3 +135,43 @@ def test_who_counts_depends_on_no_order_and_counts_himself(rows: list[Any], shuf
 def test_the_digest_is_of_the_text_whatever_text_it_is() -> None:
     odd = (STEPS[0], dataclasses.replace(STEPS[1], observation="\udc80"))
     assert content_digest(given_run("a.json", steps=odd)) == content_digest(given_run("b.json", steps=odd))
+
+
+def test_of_a_growing_export_the_longest_row_counts() -> None:
+    def episode(number: int, *steps: Any, path: str = "t.traces.json", **more: Any) -> Trajectory:
+        return dataclasses.replace(trajectory(*steps, name=f"trial#episode-{number}", **more), path=path)
+
+    first, second, third = view("a.py"), shell("pytest", seen="1 passed"), shell("ls", seen="b")
+    unanswered = shell("pytest")
+    runs = [
+        episode(0, first),
+        episode(1, first, unanswered),  # its last call has no answer yet
+        episode(2, first, second, third),
+        episode(3, third),  # after the context was summed up the export starts anew
+        episode(4, third, first),
+        episode(0, first, path="other.traces.json"),
+        episode(1, first, second, outcome="failed"),
+        dataclasses.replace(
+            trajectory(first, name="trial#1"), path="t.traces.json"
+        ),  # an attempt, no episode
+    ]
+    contents = [Content.of(run) for run in runs]
+    found = earlier_episodes(contents, lambda n: actions(runs[n].states))
+    assert {position: of.trajectory_id for position, of in found.items()} == {
+        0: "trial#episode-2",
+        1: "trial#episode-2",
+        3: "trial#episode-4",
+    }
+
+
+def test_a_copied_export_leads_to_the_one_row_that_counts() -> None:
+    steps = (view("a.py"), shell("pytest", seen="1 passed"))
+    runs = [
+        dataclasses.replace(trajectory(*steps[: n + 1], name=f"t#episode-{n}"), path=path)
+        for path in ("t.json", "t (copy).json")
+        for n in range(2)
+    ]
+    contents = [Content.of(run) for run in runs]
+    found = counted_elsewhere(contents, lambda n: actions(runs[n].states))
+    assert sorted(found) == [0, 2, 3]
+    assert {(of.path, of.trajectory_id) for of in found.values()} == {("t.json", "t#episode-1")}
