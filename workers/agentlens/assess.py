@@ -18,10 +18,10 @@ from workers.agentlens.measure import Signals, measure, process_signals, weigh
 from workers.agentlens.mechanisms import Mechanism, mechanism
 from workers.agentlens.profiles import PAPER, PROFILES, TUNED, UNREFERENCED
 from workers.agentlens.reference import Donor
-from workers.agentlens.score import Tier, composite, tier
 from workers.agentlens.settings import DEFAULT_SETTINGS, SCORING_VERSION, ScoringSettings
 from workers.agentlens.signals.structure import Candidate, align
 from workers.agentlens.signals.temporal import temporal
+from workers.agentlens.tier import Tier, composite, tier
 from workers.agentlens.trace import Trace, trace
 from workers.agentlens.trajectory import Intent, RunOutcome, Trajectory
 from workers.agentlens.waste import Waste

@@ -233,10 +233,10 @@ class _Codes(dict[Hashable, int]):
 
 class Codebook:
     """Gives each text of one problem an integer. Only equality of codes is ever used, so the order in which
-    texts arrive changes no score."""
+    texts arrive changes no score. A copy of a book takes up new texts without the book growing by them."""
 
-    def __init__(self) -> None:
-        self._codes = _Codes({None: -1})
+    def __init__(self, known: Codebook | None = None) -> None:
+        self._codes: _Codes = _Codes({None: -1} if known is None else known._codes)
 
     def encode(self, signatures: Iterable[Signature]) -> list[Code]:
         """Each signature as 9 integers: exact, place, scope, group, program, target, flags, start, end."""

@@ -11,11 +11,11 @@ import numpy as np
 
 from workers.agentlens.forest import Forest
 from workers.agentlens.profiles import Profile
-from workers.agentlens.score import rescale
 from workers.agentlens.signals.coherence import Coherence, coherence
 from workers.agentlens.signals.coverage import coverage
 from workers.agentlens.signals.edit_agreement import edit_agreement
 from workers.agentlens.signals.structure import Alignment
+from workers.agentlens.tier import rescale
 from workers.agentlens.trace import Trace
 from workers.agentlens.trajectory import Intent
 

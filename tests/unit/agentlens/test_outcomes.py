@@ -193,3 +193,18 @@ def test_labels_are_read_in_every_form(name: str, data: bytes) -> None:
 def test_a_label_without_a_run_is_refused_with_its_row() -> None:
     with pytest.raises(TrajectoryError, match=r"l\.csv: row 1: no run is named"):
         read_labels("l.csv", b"who,outcome\nr,passed\n")
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome"),
+    [
+        ("1.0", "passed"),
+        ("0.0", "failed"),
+        ("0.5", "failed"),
+        ("nan", "unknown"),
+        (float("nan"), "unknown"),
+        ("x", "unknown"),
+    ],
+)
+def test_a_verdict_that_went_through_floats_is_understood(value: object, outcome: str) -> None:
+    assert verdict(value) == outcome
