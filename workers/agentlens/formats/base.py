@@ -129,11 +129,9 @@ def text_at(source: Source, holder: dict[str, Json], name: str, *position: str) 
 def whole(value: Json) -> int | None:
     """A whole number, or None for anything else (a boolean is none), or for one so large that it counts
     nothing and that sums of it leave the 64 bits of other programs."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    if not -_LARGEST_COUNT < value < _LARGEST_COUNT or value != int(value):
-        return None
-    return int(value)
+    if type(value) is int or (type(value) is float and value.is_integer()):
+        return int(value) if -_LARGEST_COUNT < value < _LARGEST_COUNT else None
+    return None
 
 
 def number(value: Json) -> float | None:
