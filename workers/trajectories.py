@@ -5,6 +5,7 @@ This is the only place where reading runs touches the file system."""
 from __future__ import annotations
 
 import dataclasses
+import io
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -53,6 +54,7 @@ _COMPANIONS = frozenset(
 _COMPANION_ENDINGS = ("_pta_report.json",)
 _PART = re.compile(r"(?:^|\.)(?:trajectory\.)?(?:cont-\d+|summarization-\d+-\w+)\.json$")
 _ROWS_AT_ONCE = 64
+_SMALL_BYTES = 1 << 20
 _BEGINNING_BYTES = 4096
 
 
@@ -228,16 +230,20 @@ def _runs(
 def _content(
     path: Path, name: str, format_name: str | None, beside: Beside
 ) -> Iterator[Trajectory | TrajectoryError]:
-    """The runs in a file of text. Lines are taken one by one, whatever the file's ending."""
+    """The runs in a file of text. Lines are taken one by one, whatever the file's ending; a small
+    file is read in one go."""
     try:
         with path.open("rb") as file:
-            first = file.readline() if path.suffix != ".md" else b""
-            beginning = file.read(_BEGINNING_BYTES)
-            if path.suffix in LINES or is_lines(first + beginning, orjson.loads):
+            data = file.read(_SMALL_BYTES)
+            is_small = len(data) < _SMALL_BYTES
+            if not is_small and path.suffix not in (*LINES, ".md"):
+                data += file.readline() + file.read(_BEGINNING_BYTES)
+            if path.suffix in LINES or (path.suffix != ".md" and is_lines(data, orjson.loads)):
                 file.seek(0)
-                yield from read_lines(name, file, format_name, beside=beside, decode=orjson.loads)
+                lines = io.BytesIO(data) if is_small else file
+                yield from read_lines(name, lines, format_name, beside=beside, decode=orjson.loads)
                 return
-            data = first + beginning + file.read()
+            data = data if is_small else data + file.read()
     except OSError as error:
         raise TrajectoryError(f"{path}: cannot be opened: {error.strerror or error}") from error
     yield from read(name, data, format_name, beside=beside, decode=orjson.loads)

@@ -259,6 +259,22 @@ def test_a_file_of_many_rows_needs_the_memory_of_one(tmp_path: Path) -> None:
     assert float(growth_mib) < 8
 
 
+@pytest.mark.parametrize("ending", ["json", "jsonl"])
+@pytest.mark.parametrize("size", [10, 2_000_000])
+def test_large_and_small_files_are_read_alike(tmp_path: Path, ending: str, size: int) -> None:
+    row = chat("p", answer="x" * size)
+    rows = write(tmp_path / f"rows.{ending}", f"{row}\n{{\n{row}\n")
+    assert [run.trajectory_id for run in load_each(rows) if not isinstance(run, Skipped)] == [
+        "rows#0",
+        "rows#2",
+    ]
+    alone = write(tmp_path / f"alone.{ending}", f"{row}\n")
+    (run,) = load(alone)
+    assert (run.trajectory_id, len(run.states)) == ("alone", 1)
+    spread = write(tmp_path / "spread.json", json.dumps(json.loads(row), indent=1))
+    assert [run.trajectory_id for run in load(spread)] == ["spread"]
+
+
 def test_links_that_lead_back_are_followed_once(tmp_path: Path) -> None:
     write(tmp_path / "a/run.json", atif("ls"))
     (tmp_path / "a/up").symlink_to(tmp_path)
