@@ -57,5 +57,9 @@ def _arguments(state: State) -> dict[str, object]:
     if state.lines is not None:
         arguments["lines"] = [state.lines.start, state.lines.end]
     if state.edits:
-        arguments["edits"] = [{"old": edit.old, "new": edit.new} for edit in state.edits]
+        arguments["edits"] = [
+            # The file is said only where it is not the step's own: a patch may change several.
+            {"old": edit.old, "new": edit.new, **({"path": edit.path} if edit.path else {})}
+            for edit in state.edits
+        ]
     return arguments
