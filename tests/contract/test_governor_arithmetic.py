@@ -328,6 +328,33 @@ def test_a_start_that_its_owner_never_heard_of_is_given_back_when_it_gives_up() 
     assert at.redis.hlen("granted") == 0
 
 
+def test_a_release_that_redis_hears_twice_counts_once() -> None:
+    limits = Limits(output_tokens_per_minute=60, requests_per_day=9)
+    at, wanted = desk(), Demand(key="provider", limits=limits, output_tokens=10)
+    calls = [at.ask(wanted) for _ in range(3)]
+    ticket, _, taken = calls[0]
+    assert taken is not None
+
+    for _ in range(2):
+        at.end(ticket, wanted, taken, Settlement(is_sent=False))
+
+    # Three calls of ten seconds, one of them given back.
+    assert at.debts() == {"today": 2, "requests": 0, "input": 0, "output": 20 * SECOND_US}
+
+
+def test_a_waiter_that_can_no_longer_start_in_time_does_not_hold_up_the_line() -> None:
+    at, wanted = desk(), Demand(key="provider", limits=Limits(concurrency=1))
+    ticket, _, taken = at.ask(wanted)
+    assert taken is not None
+    at.ask(wanted, owner="late", longest_seconds=0.5)
+    behind, _, _ = at.ask(wanted, owner="patient")
+    at.now_us += SECOND_US
+    at.end(ticket, wanted, taken, Settlement(is_success=True))
+
+    assert at.ask(wanted, ticket=behind)[1].verdict is Verdict.GRANTED
+    assert at.redis.zcard("line:interactive") == 0
+
+
 def test_the_count_of_a_day_starts_again_at_midnight_utc() -> None:
     at, wanted = desk(), Demand(key="provider", limits=Limits(requests_per_day=2))
     for _ in range(2):

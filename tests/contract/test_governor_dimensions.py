@@ -55,7 +55,7 @@ async def test_a_call_bigger_than_a_minute_of_the_limit_is_not_stuck(arena: Aren
 async def test_input_and_output_tokens_are_paid_apart(arena: Arena) -> None:
     store, begin = arena.store(), now()
     limits = Limits(input_tokens_per_minute=60, output_tokens_per_minute=60)
-    calls = [(2, 0), (0, 5), (1, 1)]
+    calls = [(5, 0), (0, 2), (1, 1)]
 
     starts = [
         await start_of(store, demand(limits, input_tokens=tokens_in, output_tokens=tokens_out)) - begin
@@ -64,6 +64,17 @@ async def test_input_and_output_tokens_are_paid_apart(arena: Arena) -> None:
 
     # The second reads nothing, so the debt of the first is not its own; the third waits for the slower side.
     assert starts == pytest.approx([0, 0, 5], abs=WITHIN)
+
+
+@every_store
+async def test_a_call_that_owes_nothing_does_not_overtake_one_that_waits_for_its_tokens(arena: Arena) -> None:
+    store, begin = arena.store(), now()
+    limits = Limits(requests_per_minute=60, output_tokens_per_minute=60, burst=3)
+
+    starts = [await start_of(store, demand(limits, output_tokens=tokens)) - begin for tokens in (10, 1, 0)]
+
+    # The burst alone would let the third start at 9.
+    assert starts == pytest.approx([0, 10, 10], abs=WITHIN)
 
 
 @every_store

@@ -167,6 +167,39 @@ async def test_a_waiter_is_spoken_for_as_long_as_its_process_lives(arena: Arena)
 
 
 @every_redis
+async def test_a_place_granted_to_a_waiter_unheard_is_kept_as_long_as_its_process_lives(arena: Arena) -> None:
+    assert arena.redis is not None
+    beats, wanted = Beats(), demand(Limits(concurrency=1))
+    here, there = arena.process(lease_seconds=30, sleep=beats.sleep), arena.process()
+    held = await there.acquire(wanted, deadline_seconds=5)
+    with pytest.MonkeyPatch.context() as patch:
+        # Nobody looks again by itself.
+        patch.setattr("workers.governor.line.SHORTEST_ASK_SECONDS", 1000)
+        waiters = [asyncio.create_task(here.acquire(wanted, deadline_seconds=5))]
+        await arena.settle(waiting=1)
+        await give_back(there, wanted, held)
+        waiters.append(asyncio.create_task(there.acquire(wanted, deadline_seconds=5)))
+
+        async def is_granted() -> bool:
+            assert arena.redis is not None
+            return await arena.redis.hlen("test:{provider}:granted") == 1
+
+        await until(is_granted)
+        ((ticket, ends_us),) = await arena.redis.zrange("test:{provider}:leases", 0, -1, withscores=True)
+        # Three seconds at first, in case its process is dead.
+        assert ends_us == pytest.approx(await server_us(arena.redis) + 3_000_000, abs=WITHIN * 1_000_000)
+
+        beats.due.set()
+
+        renewed_us = await changed_score(arena.redis, "leases", ticket, ends_us)
+        assert renewed_us == pytest.approx(ends_us + 27_000_000, abs=WITHIN * 1_000_000)
+        for waiter in waiters:
+            waiter.cancel()
+        await asyncio.gather(*waiters, return_exceptions=True)
+    await arena.assert_nothing_is_left()
+
+
+@every_redis
 async def test_a_waiter_of_a_killed_worker_is_forgotten_after_a_few_seconds(arena: Arena) -> None:
     assert arena.redis is not None
     store, wanted = arena.process(), demand(Limits(concurrency=1))

@@ -96,6 +96,43 @@ async def test_one_place_given_up_wakes_as_many_waiters_as_there_are_places(aren
 
 
 @every_redis
+async def test_a_waiter_that_was_served_by_anothers_question_does_not_ask_once_more(arena: Arena) -> None:
+    assert arena.redis is not None
+    here, there, wanted = arena.process(), arena.process(), demand(Limits(concurrency=1))
+    held = await there.acquire(wanted, deadline_seconds=5)
+    answer, asked, arrives = arena.redis.evalsha, list[str](), asyncio.Event()
+
+    async def slowly_back(*question: Any) -> Any:
+        reply = await answer(*question)
+        asked.append("acquire")
+        await arrives.wait()
+        return reply
+
+    async def was_asked() -> bool:
+        return bool(asked)
+
+    with pytest.MonkeyPatch.context() as patch:
+        # Nobody looks again by itself.
+        patch.setattr("workers.governor.line.SHORTEST_ASK_SECONDS", 1000)
+        waiter = asyncio.create_task(here.acquire(wanted, deadline_seconds=5))
+        await arena.settle(waiting=1)
+        await give_back(there, wanted, held)
+        arena.redis.evalsha = slowly_back  # type: ignore[method-assign, assignment]
+        # The newcomer's question serves the waiter; before its answer arrives, the waiter wants to ask as well.
+        newcomer = asyncio.create_task(here.acquire(wanted, deadline_seconds=5))
+        await until(was_asked)
+        here._line("provider").wake_next()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        arrives.set()
+        await waiter
+        assert asked == ["acquire"]
+        assert await arena.redis.zcard("test:{provider}:leases") == 1
+        newcomer.cancel()
+        await asyncio.gather(newcomer, return_exceptions=True)
+
+
+@every_redis
 async def test_a_caller_too_far_back_in_line_is_refused_at_once(arena: Arena) -> None:
     store, wanted = arena.process(), demand(Limits(requests_per_minute=60, concurrency=1))
     await store.acquire(wanted, deadline_seconds=5)
