@@ -83,7 +83,8 @@ def _drive(client: Client, runs: int) -> float:
         ids = list(pool.map(lambda _: client.create_run({"spec": SPEC})["id"], range(runs)))
     deadline = time.monotonic() + 300
     # Looked at rarely: on two cores whoever watches takes time from the watched.
-    while client.runs(limit=1, state="running") or client.runs(limit=1, state="queued"):
+    # Queued first: a run that starts between the two looks must be seen by the second.
+    while client.runs(limit=1, state="queued") or client.runs(limit=1, state="running"):
         assert time.monotonic() < deadline, "some runs have not ended"
         time.sleep(0.5)
     ended = [client.run(run_id) for run_id in ids]
