@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from workers import log
 from workers.core.team import SeatAt, family_of
 from workers.errors import ManifestError
 from workers.providers.chain import check_chain
@@ -125,7 +126,10 @@ def doctor() -> int:
     from workers.cli.doctor import examine
 
     console = Console(highlight=False, soft_wrap=True)
-    findings = examine(load())
+    settings = load()
+    # What a check logs, it also says.
+    log.configure("ERROR", as_json=False)
+    findings = examine(settings)
     for finding in findings:
         console.print(f"{_MARK[finding.state]:>8} {escape(finding.text)}")
     return 3 if any(finding.state == "missing" for finding in findings) else 0

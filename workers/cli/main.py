@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from workers import settings
-from workers.cli import demo, inspect, run, score, serve, trajectories
+from workers.cli import demo, inspect, run, sandbox, score, serve, trajectories
 from workers.errors import ConsensusError
 
 #: Usage or refused input (DESIGN §7).
@@ -31,6 +31,7 @@ score.register(app)
 trajectories.register(app)
 serve.register(app)
 demo.register(app)
+sandbox.register(app)
 
 
 def main() -> None:
