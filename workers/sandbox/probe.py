@@ -29,6 +29,11 @@ def first(*paths):
             return open(path).read().strip()
         except OSError:
             pass
+def cores():
+    both = (first("/sys/fs/cgroup/cpu.max") or "").split() or [
+        first("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), first("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
+    ]
+    return round(int(both[0]) / int(both[1]), 3) if None not in both and both[0] not in ("max", "-1") else None
 def writable(folder):
     try:
         os.rmdir(os.mkdir(folder + "/canary") or folder + "/canary")
@@ -48,6 +53,7 @@ print(json.dumps({
     "scratch": mounts.get("SCRATCH", []),
     "scratch_bytes": room.f_blocks * room.f_frsize,
     "writable": [f for f in ("/", "/workspace", "/opt/cage", "/etc", "/usr", "/var", "/root", "/run") if writable(f)],
+    "cores": cores(),
     "processes": first("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"),
     "memory_bytes": first("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 }))
@@ -60,10 +66,9 @@ def faults(result: CageResult, *, uid: int) -> list[str]:
         said = result.stderr.text.strip().splitlines()
         return [f"the canary ended with {result.ending}, exit code {result.exit_code}: {' '.join(said[-1:])}"]
     try:
-        seen = json.loads(result.stdout.tail)
-    except ValueError:
+        return _compare(json.loads(result.stdout.tail), result.limits, uid)
+    except (ValueError, LookupError, TypeError):
         return ["the canary said nothing that can be read"]
-    return _compare(seen, result.limits, uid)
 
 
 def _compare(seen: Mapping[str, Any], limits: Limits, uid: int) -> list[str]:
@@ -80,6 +85,7 @@ def _compare(seen: Mapping[str, Any], limits: Limits, uid: int) -> list[str]:
         f"{SCRATCH} is not a bounded noexec tmpfs": {"noexec", "nosuid", "nodev"} <= set(seen["scratch"])
         and seen["scratch_bytes"] <= limits.scratch_bytes,
         f"its processes are limited to {seen['processes']}": seen["processes"] == str(limits.processes),
+        f"its cores are limited to {seen['cores']}": seen["cores"] == limits.cpus,
         f"its memory is limited to {seen['memory_bytes']}": seen["memory_bytes"] == str(limits.memory_bytes),
     }
     return [fault for fault, holds in checks.items() if not holds]
