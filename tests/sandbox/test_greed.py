@@ -215,17 +215,13 @@ print("process 1 is", open("/proc/1/comm").read().strip())
     assert run(program).stdout.text == "process 1 is timeout\n"
 
 
-def test_busy_threads_share_the_one_core_that_was_given(run: RunProgram) -> None:
+def test_the_processor_is_shared_out_by_the_kernel(run: RunProgram) -> None:
+    # Asked of the kernel (cgroup v2, else v1): how much a program gets on a busy machine says nothing.
     program = """
-import os, resource, time
-began = time.monotonic()
-for _ in range(3):
-    if os.fork() == 0:
-        while time.monotonic() < began + 1: pass
-        os._exit(0)
-for _ in range(3): os.wait()
-used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print((used.ru_utime + used.ru_stime) / (time.monotonic() - began))
+import os
+if os.path.exists("/sys/fs/cgroup/cpu.max"):
+    print(*open("/sys/fs/cgroup/cpu.max").read().split())
+else:
+    print(*(int(open(f"/sys/fs/cgroup/cpu/cpu.cfs_{name}_us").read()) for name in ("quota", "period")))
 """
-    # Half a core is allowed; the kernel gives it in slices of 0.1 s, so a second may end one slice over.
-    assert float(run(program, cpus=0.5).stdout.text) < 0.65
+    assert run(program, cpus=0.5).stdout.text == "50000 100000\n"

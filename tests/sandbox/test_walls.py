@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+from typing import Any
 
 import pytest
 
 from tests.sandbox.conftest import RunProgram
 from workers.sandbox.base import Ending, Limits, Unprovable
 from workers.sandbox.docker import DockerCage
+from workers.sandbox.recipe import default_image
 
 pytestmark = pytest.mark.cage
 
@@ -39,6 +41,19 @@ print(json.dumps(said))
         "udp": "ENETUNREACH",
         "dns": "no",
     }
+
+
+def test_the_network_namespace_is_the_cages_own(run: RunProgram, client: Any) -> None:
+    """Also where the engine itself has no network, and the test above proves nothing."""
+    link = "import os; print(os.readlink('/proc/self/ns/net'))"
+    engines = client.containers.run(
+        default_image(), ["python", "-c", link], network_mode="host", remove=True
+    ).decode()
+
+    own = run(link).stdout.text
+
+    assert own.startswith("net:[")
+    assert own != engines
 
 
 def test_the_loopback_is_the_cages_own_and_works_by_name(run: RunProgram) -> None:
