@@ -12,6 +12,7 @@ from docker.errors import DockerException
 
 from tests.unit.sandbox.fake_engine import DIGEST, IMAGE, FakeEngine, refusal
 from workers.errors import CageError, InputError
+from workers.sandbox import docker, leftovers
 from workers.sandbox.base import CageResult, Ending, Limits, Reason, Unprovable
 from workers.sandbox.docker import DockerCage
 
@@ -39,6 +40,13 @@ def engine() -> FakeEngine:
 @pytest.fixture
 def time() -> Time:
     return Time()
+
+
+@pytest.fixture(autouse=True)
+def _loggers_of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A logger keeps the set-up of its first use, which may have been a command's in another test."""
+    for module in (docker, leftovers):
+        monkeypatch.setattr(module, "log", structlog.get_logger())
 
 
 def cage_on(engine: FakeEngine, time: Time | None = None, **options: float) -> DockerCage:
