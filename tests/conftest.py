@@ -5,6 +5,7 @@ embedded ones started once per session. Neither is ever skipped: a server that d
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import redis
+import structlog
 from sqlalchemy import delete
 
 from workers import settings as settings_module
@@ -53,6 +55,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(
             f"left out: {left_out} tests of the cage, because CONSENSUS_TEST_DOCKER names no Docker engine"
         )
+
+
+@pytest.fixture
+def logs_as_before() -> Iterator[None]:
+    """For tests of commands that set up the process's logs: the next test finds them as this one did."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")
