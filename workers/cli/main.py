@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from workers import settings
-from workers.cli import demo, inspect, limits, run, score, serve, simulate, trajectories
+from workers.cli import demo, inspect, limits, run, sandbox, score, serve, simulate, trajectories
 from workers.cli.plain import plain
 from workers.errors import ConsensusError
 
@@ -34,6 +34,7 @@ trajectories.register(app)
 serve.register(app)
 simulate.register(app)
 demo.register(app)
+sandbox.register(app)
 
 
 def main() -> None:
