@@ -124,7 +124,7 @@ class RunView:
 
     def _done(self, stage: str, payload: Mapping[str, Any], note: str) -> SeatView:
         seat = self.seats.setdefault((stage, payload["seat"]), SeatView(stage=stage, name=payload["seat"]))
-        seat.state, seat.note = "done", note
+        seat.state, seat.note = "done", note + _detours(payload)
         seat.model = str(payload.get("model_served") or payload.get("model") or "")
         return seat
 
@@ -222,6 +222,13 @@ class RunView:
             return self.outcome
         busy = [seat for seat in self.seats.values() if seat.state == "thinking"]
         return busy[-1].stage if busy else "queued"
+
+
+def _detours(payload: Mapping[str, Any]) -> str:
+    """Which models failed before this one answered, and whether the cheap ones had to go first."""
+    tried = ", ".join(f"{item['model']} ({item['cause']})" for item in payload.get("fallback", ()))
+    words = f"; after {tried}" if tried else ""
+    return words + ("; quota is low" if payload.get("low_quota") else "")
 
 
 def label(view: RunView) -> str:
