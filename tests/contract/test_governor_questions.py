@@ -133,6 +133,47 @@ async def test_a_waiter_that_was_served_by_anothers_question_does_not_ask_once_m
 
 
 @every_redis
+async def test_a_waiter_that_left_while_anothers_question_served_it_gives_everything_back(
+    arena: Arena,
+) -> None:
+    assert arena.redis is not None
+    here, there = arena.process(), arena.process()
+    wanted = demand(Limits(concurrency=1, output_tokens_per_minute=60), output_tokens=10)
+    nothing = demand(wanted.limits)
+    held = await there.acquire(nothing, deadline_seconds=5)
+    answer, asked, arrives = arena.redis.evalsha, list[str](), asyncio.Event()
+
+    async def slowly_back(*question: Any) -> Any:
+        reply = await answer(*question)
+        asked.append("acquire")
+        await arrives.wait()
+        return reply
+
+    async def was_asked() -> bool:
+        return bool(asked)
+
+    with pytest.MonkeyPatch.context() as patch:
+        # Nobody looks again by itself.
+        patch.setattr("workers.governor.line.SHORTEST_ASK_SECONDS", 1000)
+        waiter = asyncio.create_task(here.acquire(wanted, deadline_seconds=5))
+        await arena.settle(waiting=1)
+        await give_back(there, nothing, held)
+        arena.redis.evalsha = slowly_back  # type: ignore[method-assign, assignment]
+        newcomer = asyncio.create_task(here.acquire(nothing, deadline_seconds=5))
+        await until(was_asked)
+        waiter.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        arrives.set()
+        await asyncio.gather(waiter, return_exceptions=True)
+        await give_back(here, nothing, await newcomer)
+    await arena.assert_nothing_is_left()
+    # The ten seconds of the waiter that left are owed by nobody.
+    snapshot = await here.snapshot("provider", wanted.limits)
+    assert snapshot.next_start_seconds < WITHIN
+
+
+@every_redis
 async def test_a_caller_too_far_back_in_line_is_refused_at_once(arena: Arena) -> None:
     store, wanted = arena.process(), demand(Limits(requests_per_minute=60, concurrency=1))
     await store.acquire(wanted, deadline_seconds=5)

@@ -11,7 +11,7 @@ from typing import Final
 
 from workers.errors import StoreLostError
 from workers.governor.base import BATCH_HORIZON_SECONDS, Lane
-from workers.governor.wire import MICROSECONDS, Answer, Arguments, Taken
+from workers.governor.wire import MICROSECONDS, Answer, Arguments, Taken, unwanted_arguments
 
 SHORTEST_ASK_SECONDS: Final = 0.004
 """How long this process's first waiter waits before it asks again: at least this for each place up to its own,"""
@@ -84,13 +84,17 @@ class Line:
             self.taken[ticket] = answer.taken
 
     def give(self, granted: Mapping[str, Answer]) -> None:
-        """Hand grants to their waiters; each lane's first one wakes up and passes the front on."""
+        """Hand grants to their waiters; each lane's first one wakes up and passes the front on.
+
+        Who has left meanwhile gives everything back with the next word to the store."""
         for ticket, answer in granted.items():
-            self.note(ticket, answer)
-            self.given[ticket] = answer
-            for queue in self.queues.values():
-                if ticket in queue.waiting:
-                    queue.freed.set()
+            queue = next((queue for queue in self.queues.values() if ticket in queue.waiting), None)
+            if queue is not None:
+                self.note(ticket, answer)
+                self.given[ticket] = answer
+                queue.freed.set()
+            elif answer.taken is not None:
+                self.ended[ticket] = unwanted_arguments(ticket, answer.taken)
 
     def wake_next(self) -> None:
         """A place is free: the first interactive waiter here asks for it, else the first batch one."""

@@ -15,6 +15,8 @@ ARRIVAL_JITTER_SECONDS: Final = 0.6
 """How unevenly evenly spaced calls may arrive; costs 1 % of every rate."""
 _MINUTE_SECONDS: Final = 60.0
 _KEPT: Final = _MINUTE_SECONDS / (_MINUTE_SECONDS + ARRIVAL_JITTER_SECONDS)
+TOKENS_KEPT_BACK: Final = 0.03
+"""Share of a token limit for calls that use more than was expected: what they owe is paid a little later."""
 LONGEST_BLOCK_SECONDS: Final = 3600.0
 """A header that names a day may be a mistake: after an hour one call finds out."""
 
@@ -30,14 +32,14 @@ def paced(limits: Limits) -> Limits:
     return dataclasses.replace(
         limits,
         requests_per_minute=per_minute,
-        input_tokens_per_minute=_kept(limits.input_tokens_per_minute),
-        output_tokens_per_minute=_kept(limits.output_tokens_per_minute),
+        input_tokens_per_minute=_tokens_kept(limits.input_tokens_per_minute),
+        output_tokens_per_minute=_tokens_kept(limits.output_tokens_per_minute),
         burst=burst,
     )
 
 
-def _kept(rate: float | None) -> float | None:
-    return None if rate is None else rate * _KEPT
+def _tokens_kept(rate: float | None) -> float | None:
+    return None if rate is None else rate * _KEPT * (1 - TOKENS_KEPT_BACK)
 
 
 def signal_of(headroom: Headroom) -> Signal:
@@ -70,17 +72,17 @@ def signal_of(headroom: Headroom) -> Signal:
 
 def binds(signal: Signal, limits: Limits) -> bool:
     """Whether it slows anybody down who keeps to these limits."""
+    spaced = paced(limits)
     sides = (
-        (signal.requests, limits.requests_per_minute),
-        (signal.input_tokens, limits.input_tokens_per_minute),
-        (signal.output_tokens, limits.output_tokens_per_minute),
+        (signal.requests, spaced.requests_per_minute),
+        (signal.input_tokens, spaced.input_tokens_per_minute),
+        (signal.output_tokens, spaced.output_tokens_per_minute),
     )
     return (
         signal.block_seconds > 0
         or signal.is_overload
         or any(
-            pace is not None
-            and (per_minute is None or pace.unit_seconds > _MINUTE_SECONDS / (per_minute * _KEPT))
+            pace is not None and (per_minute is None or pace.unit_seconds > _MINUTE_SECONDS / per_minute)
             for pace, per_minute in sides
         )
     )

@@ -93,8 +93,9 @@ class RedisStore:
             raise
         except StoreLostError:
             # The script may have run all the same; its place is returned as soon as Redis answers again.
-            if _leaves_traces(demand):
-                line.ended[ticket] = wire.left_arguments(ticket)
+            arguments = _parting(line, demand, ticket)
+            if arguments is not None:
+                line.ended.setdefault(ticket, arguments)
                 self._start_keeping()
             raise
         except TimeoutError:
@@ -241,11 +242,7 @@ class RedisStore:
 
     async def _withdraw(self, demand: Demand, line: Line, ticket: str) -> None:
         """Take a ticket back even if this caller is cancelled once more meanwhile."""
-        taken, arguments = line.taken.pop(ticket, None), None
-        if taken is not None:
-            arguments = wire.settle_arguments(ticket, demand, taken, Settlement(is_sent=False))
-        elif _leaves_traces(demand):
-            arguments = wire.left_arguments(ticket)
+        arguments = _parting(line, demand, ticket)
         if arguments is None:
             return
         farewell = asyncio.create_task(self._leave(demand.key, line, ticket, arguments))
@@ -255,7 +252,7 @@ class RedisStore:
             await asyncio.shield(farewell)
 
     async def _leave(self, key: str, line: Line, ticket: str, arguments: Arguments) -> None:
-        line.ended[ticket] = arguments
+        line.ended.setdefault(ticket, arguments)
         self._start_keeping()
         async with self._conversation(line):
             await self._report_ended(key, line)
@@ -319,6 +316,11 @@ class RedisStore:
             return await script(keys=keys, args=arguments)
 
 
-def _leaves_traces(demand: Demand) -> bool:
-    """Whether its ticket may stand in a line or hold a lease that nobody knows of."""
-    return demand.lane is Lane.BATCH or wire.needs_lease(demand.limits)
+def _parting(line: Line, demand: Demand, ticket: str) -> Arguments | None:
+    """What the store must hear of a waiter that leaves; None if it cannot know the ticket."""
+    taken = line.taken.pop(ticket, None)
+    if taken is not None:
+        return wire.settle_arguments(ticket, demand, taken, Settlement(is_sent=False))
+    if demand.lane is Lane.BATCH or wire.needs_lease(demand.limits):
+        return wire.left_arguments(ticket)
+    return None

@@ -116,6 +116,11 @@ def left_arguments(ticket: str) -> Arguments:
     return [ticket, 1, 0, 0, 0, 0, 0, 0]
 
 
+def unwanted_arguments(ticket: str, taken: Taken) -> Arguments:
+    """A ticket that was granted after its owner had left: everything comes back."""
+    return [ticket, 0, 0, taken.serial, taken.requests_us, taken.day, -taken.input_us, -taken.output_us]
+
+
 def settle_arguments(ticket: str, demand: Demand, taken: Taken, settlement: Settlement) -> Arguments | None:
     """What `release.lua` must hear of a call that ended; None if there is nothing to give back or to settle."""
     limits = demand.limits

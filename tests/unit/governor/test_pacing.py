@@ -27,15 +27,16 @@ def test_sixty_seconds_and_a_late_arrival_never_hold_more_starts_than_the_limit(
     assert spaced.burst <= max(1, per_minute)
 
 
-def test_one_percent_is_kept_for_calls_that_travel_unevenly() -> None:
+def test_one_percent_is_kept_for_uneven_travel_and_three_of_tokens_for_calls_that_use_more() -> None:
     spaced = paced(
         Limits(requests_per_minute=3030, input_tokens_per_minute=101, output_tokens_per_minute=202)
     )
 
     # 3030 · 60 / 60.6 = 3000
     assert spaced.requests_per_minute == pytest.approx(3000)
-    assert spaced.input_tokens_per_minute == pytest.approx(100)
-    assert spaced.output_tokens_per_minute == pytest.approx(200)
+    # 97 % of 100 and of 200
+    assert spaced.input_tokens_per_minute == pytest.approx(97)
+    assert spaced.output_tokens_per_minute == pytest.approx(194)
 
 
 def test_a_burst_is_taken_out_of_the_limit_and_never_above_it() -> None:
