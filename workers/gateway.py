@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from decimal import Decimal
 from types import TracebackType
@@ -28,6 +28,7 @@ from workers.governor.limit_book import LimitBook
 from workers.governor.local import LocalStore
 from workers.governor.redis import RedisStore
 from workers.governor.slot import Slot
+from workers.provenance.repository.call_history import Lesson
 from workers.providers.attempts import AttemptCounter
 from workers.providers.base import ProviderError
 from workers.providers.chain import Link, default_models, parse_link, resolve_chain
@@ -226,6 +227,17 @@ class Gateway:
             turns.settle(spent)
         self._estimates.learn(link.model, purpose.stage, **size, spent=spent)
         return completion
+
+    def learn(self, lessons: Iterable[Lesson]) -> None:
+        """What calls used before this process began: a crowd of first calls would otherwise reserve far too much."""
+        for lesson in lessons:
+            self._estimates.learn(
+                lesson.model,
+                lesson.stage,
+                input_characters=lesson.input_characters,
+                max_tokens=lesson.max_tokens,
+                spent=Spent(input_tokens=lesson.input_tokens, output_tokens=lesson.output_tokens),
+            )
 
     def runs_in_flight(self) -> list[str]:
         with self._lock:

@@ -17,6 +17,7 @@ from workers.gateway import Gateway, LoopThread
 from workers.governor.accounts import Accounts
 from workers.governor.limit_book import LimitBook
 from workers.provenance.repository import accounts, limits, runs, stages
+from workers.provenance.repository.call_history import lessons
 from workers.provenance.repository.stages import SeatKey
 from workers.provenance.session import Database
 from workers.providers.prices import price_of
@@ -74,6 +75,8 @@ class Runtime:
             accounts=self._accounts,
             limits=self._limits,
         )
+        with self._database.begin() as connection:
+            self._gateway.learn(lessons(connection))
         prompts = prompt_environment()
         self.context = Context(
             database=self._database,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 from sqlalchemy import Connection, text
 
@@ -55,3 +56,49 @@ def families_asked(connection: Connection, *, within_seconds: float) -> list[tup
     """(provider, family) of the calls sent within that time."""
     rows = connection.execute(_FAMILIES, {"seconds": within_seconds})
     return [(row.provider, row.family) for row in rows]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """One finished call: what was asked of it and what it used."""
+
+    model: str
+    stage: str
+    input_characters: int
+    max_tokens: int
+    input_tokens: int
+    output_tokens: int
+
+
+#: The newest calls of each model and stage: enough for a mean, few enough to read when a worker starts.
+_LESSONS = text(
+    """
+    SELECT model_asked, stage, input_tokens - cached_input_tokens AS input_tokens, output_tokens, body
+    FROM (
+        SELECT *, row_number() OVER (PARTITION BY model_asked, stage ORDER BY ended_at DESC) AS place
+        FROM calls
+        WHERE state = 'done' AND NOT usage_is_estimated AND ended_at > now() - interval '7 days'
+    ) AS recent
+    JOIN payloads ON payloads.digest = recent.request_digest
+    WHERE place <= :each AND body IS NOT NULL
+    ORDER BY ended_at
+    """
+)
+
+
+def lessons(connection: Connection, *, each: int = 16) -> list[Lesson]:
+    """The newest `each` finished calls of each model and stage in the last week, the oldest first."""
+    found = []
+    for row in connection.execute(_LESSONS, {"each": each}):
+        request = json.loads(row.body)
+        found.append(
+            Lesson(
+                model=row.model_asked,
+                stage=row.stage,
+                input_characters=sum(len(message["content"]) for message in request["messages"]),
+                max_tokens=request["max_tokens"],
+                input_tokens=row.input_tokens,
+                output_tokens=row.output_tokens,
+            )
+        )
+    return found
