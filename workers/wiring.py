@@ -8,6 +8,7 @@ import secrets
 import socket
 import threading
 import time
+from collections.abc import Iterable, Set
 
 import structlog
 
@@ -63,6 +64,7 @@ class Runtime:
         self._seats = SeatsAtWork()
         self._accounts = Accounts(time.monotonic, failures_to_open=config.breaker_failures)
         providers = enabled(environment())
+        self._own_accounts = {(name, config.key_digest) for name, config in providers.items()}
         self._limits = LimitBook({name: config.limits for name, config in providers.items()})
         self._gateway = Gateway(
             self._loop,
@@ -87,7 +89,7 @@ class Runtime:
             at_work=self._seats,
             price_of=price_of,
         )
-        self._heard_until: dt.datetime | None = None
+        self._heard: dict[tuple[str, str], dt.datetime] = {}
         self._closing = threading.Event()
         self._heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._heart.start()
@@ -111,18 +113,24 @@ class Runtime:
                 )
                 cancelled = runs.cancelled_among(connection, in_flight)
                 accounts.publish(connection, changes)
-                news = accounts.published(connection, after=self._heard_until)
+                news = accounts.published(connection)
                 self._limits.replace(limits.all_set(connection))
         except UnavailableError:
             self._accounts.give_back(changes)
             raise
         for run_id in cancelled:
             self._gateway.cancel(run_id)
-        said = {(change.provider, change.key_digest) for change in changes}
-        for word in news:
-            self._heard_until = word.updated_at
+        self._hear(news, said={(change.provider, change.key_digest) for change in changes})
+
+    def _hear(self, words: Iterable[accounts.Published], *, said: Set[tuple[str, str]]) -> None:
+        """Adopt what is new about the accounts that this process calls: what became of another key, perhaps one
+        that was replaced, nobody here would ever find out again."""
+        for word in words:
+            account = (word.state.provider, word.state.key_digest)
+            is_news = self._heard.get(account) != word.updated_at
+            self._heard[account] = word.updated_at
             # What this process has just said itself is no news to it.
-            if (word.state.provider, word.state.key_digest) not in said:
+            if is_news and account in self._own_accounts and account not in said:
                 self._accounts.adopt(word.state)
 
     def close(self) -> None:
