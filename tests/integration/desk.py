@@ -79,7 +79,7 @@ def providers_at(server: ModelServer, **cheap_models: str) -> dict[str, Provider
     """Four real providers, all served by `server`, each with a key; cheap models as given."""
     names = ("OPENAI", "MISTRAL", "DEEPSEEK", "GROQ")
     environment = {f"{name}_BASE_URL": server.url for name in names} | {
-        f"{name}_API_KEY": "k" for name in names
+        f"{name}_API_KEY": "a-key" for name in names
     }
     return {
         name: dataclasses.replace(config, cheap_model=cheap_models.get(name))
