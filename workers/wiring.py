@@ -95,31 +95,36 @@ class Runtime:
         self._heart.start()
 
     def _beat(self) -> None:
-        """Prolong this process's leases, break off the calls of runs that were cancelled, and exchange what is
-        known about providers with the other workers."""
+        """Keep what this process holds, and exchange what is known about providers with the other workers. Apart,
+        because leases must not run out for the sake of the rest; and whatever happens, the heart goes on."""
         while not self._closing.wait(self.settings.heartbeat_seconds):
-            try:
-                self._beat_once()
-            except UnavailableError as error:
-                log.warning("heartbeat.missed", error=str(error))
+            for part in (self._keep, self._exchange):
+                try:
+                    part()
+                except UnavailableError as error:
+                    log.warning("heartbeat.missed", error=str(error))
+                except Exception:
+                    log.exception("heartbeat.broke")
 
-    def _beat_once(self) -> None:
+    def _keep(self) -> None:
+        """Prolong this process's leases, and break off the calls of runs that were cancelled."""
         keys, in_flight = self._seats.all(), self._gateway.runs_in_flight()
+        with self._database.begin() as connection:
+            stages.heartbeat(connection, keys, owner=self._owner, lease_seconds=self.settings.lease_seconds)
+            cancelled = runs.cancelled_among(connection, in_flight)
+        for run_id in cancelled:
+            self._gateway.cancel(run_id)
+
+    def _exchange(self) -> None:
         changes = self._accounts.take_changes()
         try:
             with self._database.begin() as connection:
-                stages.heartbeat(
-                    connection, keys, owner=self._owner, lease_seconds=self.settings.lease_seconds
-                )
-                cancelled = runs.cancelled_among(connection, in_flight)
                 accounts.publish(connection, changes)
                 news = accounts.published(connection)
                 self._limits.replace(limits.all_set(connection))
-        except UnavailableError:
+        except Exception:
             self._accounts.give_back(changes)
             raise
-        for run_id in cancelled:
-            self._gateway.cancel(run_id)
         self._hear(news, said={(change.provider, change.key_digest) for change in changes})
 
     def _hear(self, words: Iterable[accounts.Published], *, said: Set[tuple[str, str]]) -> None:

@@ -9,15 +9,17 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import delete, insert
 from starlette.responses import JSONResponse, Response
 
 from tests.integration.conftest import pause
 from tests.integration.desk import chain_team, store
 from tests.integration.model_server import ModelServer
-from workers.core.run import Stage
+from tests.integration.stored_runs import ago, open_seats, seat_key, seat_row, set_seat
+from workers.core.run import SeatState, Stage
 from workers.governor.base import Limits
 from workers.governor.limit_book import LimitsSet
+from workers.provenance.models import limits as limits_table
 from workers.provenance.models import provider_states
 from workers.provenance.repository import accounts, limits
 from workers.provenance.repository.stages import SeatKey
@@ -183,6 +185,28 @@ def test_limits_that_an_operator_sets_reach_every_worker_with_a_beat(
     code(worker, database, "run_2")
 
     assert dict(models.requests) == {"gpt-5": 1, "mistral-large-latest": 1}
+
+
+def test_limits_that_nobody_can_keep_to_cost_no_lease(start: Start, database: Database) -> None:
+    """Somebody wrote the row by hand, past every check; the seats at work here stay this process's all the same."""
+    worker = start()
+    key = seat_key()
+    store(database, "run_1", chain_team(["openai/gpt-5"]))
+    open_seats(database, key)
+    set_seat(database, key, state=SeatState.RUNNING, owner=worker.context.owner, lease_expires_at=ago(0))
+    with database.begin() as connection:
+        connection.execute(insert(limits_table).values(provider="openai", family="gpt", concurrency=0))
+
+    worker.context.at_work.add(key)
+    until(lambda: (seat_row(database, key).lease_expires_at - dt.datetime.now(dt.UTC)).total_seconds() > 10)
+    first = seat_row(database, key).lease_expires_at
+    until(lambda: seat_row(database, key).lease_expires_at > first)
+
+    # And once the row is gone, words are heard again.
+    with database.begin() as connection:
+        connection.execute(delete(limits_table))
+    tell(database, state="quota", seconds_left=600)
+    until(lambda: refusal(worker))
 
 
 def digest(provider: str) -> str:
