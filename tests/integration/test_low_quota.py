@@ -9,7 +9,7 @@ import pytest
 from starlette.responses import JSONResponse, Response
 
 from tests.integration.desk import Clock, Desk, chain_team, desk, providers_at, store
-from tests.integration.model_server import ModelServer
+from tests.integration.model_server import Behaviour, ModelServer, good
 from workers.core.team import Seat
 from workers.provenance.session import Database
 
@@ -133,6 +133,50 @@ def test_an_account_that_is_still_empty_costs_one_request_and_the_mode_is_on_aga
 
     assert to_first(models) == 2
     assert worker_desk.accounts.low_quota() is not None
+
+
+def asks_for_ten_minutes(_: str, __: dict[str, Any], ___: int) -> Response:
+    return JSONResponse({"error": {"message": "later"}}, status_code=429, headers={"retry-after": "600"})
+
+
+def says_little_is_left(models: ModelServer) -> Behaviour:
+    def answer(role: str, body: dict[str, Any], before: int) -> Response:
+        response = models.reply("gpt-5", good(role, body, before))
+        response.headers["x-ratelimit-remaining-requests"] = "3"
+        response.headers["x-ratelimit-reset-requests"] = "1h0m0s"
+        return response
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("is_refused", "reason", "seconds"),
+    [(True, "told to wait 60", 600.0), (False, "3 requests left for 3600 s", 3600.0)],
+)
+def test_the_mode_begins_with_a_long_wait_or_when_little_has_to_last(
+    is_refused: bool,
+    reason: str,
+    seconds: float,
+    worker_desk: Desk,
+    database: Database,
+    models: ModelServer,
+    clock: Clock,
+) -> None:
+    models.behave["gpt-5"] = asks_for_ten_minutes if is_refused else says_little_is_left(models)
+    run_id = store(database, "run_1", chain_team((CODER_FIRST, SECOND), (FIRST, SECOND)))
+
+    worker_desk.play(run_id)
+
+    left = worker_desk.payloads(run_id)
+    coder = SECOND if is_refused else CODER_FIRST
+    assert f"{left['coder']['provider']}/{left['coder']['model']}" == coder
+    assert f"{left['left']['provider']}/{left['left']['model']}" == CHEAP_SECOND
+    assert left["left"]["low_quota"]["provider"] == "openai"
+    assert left["left"]["low_quota"]["reason"].startswith(reason)
+    # The lead's order is its own: past a family that is blocked for minutes, else its first model as ever.
+    assert f"{left['lead']['provider']}/{left['lead']['model']}" == (SECOND if is_refused else FIRST)
+    clock.now += seconds + 1
+    assert worker_desk.accounts.low_quota() is None
 
 
 @pytest.mark.parametrize(

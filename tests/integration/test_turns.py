@@ -18,6 +18,7 @@ from tests.integration.desk import Desk, chain_team, desk, providers_at, store
 from tests.integration.model_server import HANG, Behaviour, ModelServer, error_429, error_500, good
 from tests.integration.stored_runs import seat_row
 from workers.core.team import Team
+from workers.gateway import LONGEST_BLOCK_SECONDS
 from workers.governor.base import Limits, Snapshot
 from workers.governor.look import look
 from workers.provenance.repository.stages import SeatKey
@@ -280,6 +281,22 @@ def test_a_seat_that_gets_no_place_is_deferred_and_sends_nothing(under: Open, mo
     assert models.requests[MODEL] == 1
     assert (row.state, row.attempts, row.owner) == ("pending", 0, None)
     assert row.not_before is not None
+
+
+def a_day(_: str, __: dict[str, Any], ___: int) -> Response:
+    return JSONResponse({"error": {"message": "later"}}, status_code=429, headers={"retry-after": "86400"})
+
+
+def test_a_wait_of_a_day_keeps_everybody_away_for_five_minutes(under: Open, models: ModelServer) -> None:
+    """It may mean one model of the family only; one call then finds out."""
+    models.behave[MODEL] = a_day
+    with under(concurrency=8) as bench:
+        bench.code()
+        left = bench.bucket()
+
+    assert models.requests[MODEL] == 1
+    assert LONGEST_BLOCK_SECONDS - 5 < left.blocked_seconds <= LONGEST_BLOCK_SECONDS
+    assert left.adaptive_concurrency == 4
 
 
 def test_a_look_while_redis_is_away_shows_nothing() -> None:
