@@ -171,8 +171,9 @@ class Gateway:
     ) -> Completion:
         """See `Models.complete`."""
         account = (link.provider, self._configs[link.provider].key_digest)
-        future = self._loop.submit(self._ask(link, request, purpose, limit, used, sent_again))
         with self._lock:
+            # Both at once: whoever cancels the run once its request is out must find it here.
+            future = self._loop.submit(self._ask(link, request, purpose, limit, used, sent_again))
             self._in_flight.setdefault(purpose.run_id, set()).add(future)
         try:
             completion = future.result()

@@ -97,10 +97,11 @@ def desk(
     limits: Mapping[str, Limits] | None = None,
     slot_wait_seconds: float = 5.0,
     owner: str = "me",
+    loop: LoopThread | None = None,
 ) -> Iterator[Desk]:
     """`limits` by provider; none by default, so that nothing has to wait."""
     accounts = Accounts(clock or Clock())
-    loop = LoopThread()
+    loop = loop or LoopThread()
     gateway = Gateway(
         loop,
         providers,

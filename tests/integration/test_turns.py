@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.integration.desk import Desk, chain_team, desk, providers_at, store
 from tests.integration.model_server import HANG, Behaviour, ModelServer, error_429, error_500, good
 from tests.integration.stored_runs import seat_row
 from workers.core.team import Team
-from workers.gateway import LONGEST_BLOCK_SECONDS
+from workers.gateway import LONGEST_BLOCK_SECONDS, LoopThread
 from workers.governor.base import Limits, Snapshot
 from workers.governor.look import look
 from workers.provenance.repository.stages import SeatKey
@@ -247,6 +248,42 @@ def test_a_call_that_is_cancelled_gives_its_place_back(under: Open, models: Mode
         with bench.hanging():
             assert bench.bucket().running == 1
         emptied(bench)
+    assert models.gone.wait(5)
+
+
+class HeldUp(LoopThread):
+    """A loop whose caller is held up once its call is on its way, as any thread may be on a busy machine."""
+
+    hold_up: Callable[[], None] | None = None
+
+    def submit(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
+        future = super().submit(coroutine)
+        if self.hold_up is not None:
+            self.hold_up()
+        return future
+
+
+def test_a_run_that_is_cancelled_the_moment_its_request_is_out_is_broken_off(
+    database: Database, redis_url: str, models: ModelServer
+) -> None:
+    models.behave[MODEL] = HANG
+    loop = HeldUp()
+    with desk(database, redis_url, providers_at(models), loop=loop) as worker:
+        key = worker.open(store(database, "run_1", chain_team([f"openai/{MODEL}"], retries=0)))
+        canceller = threading.Thread(target=worker.gateway.cancel, args=("run_1",))
+
+        def cancel_meanwhile() -> None:
+            loop.hold_up = None
+            assert models.hanging.wait(10)
+            canceller.start()
+            canceller.join(0.05)
+
+        loop.hold_up = cancel_meanwhile
+        worker.work(key)
+        canceller.join(10)
+
+    # Had nobody heard of the cancel, the call would have run into its time limit of 5 s.
+    assert seat_row(database, key).state == "running"
     assert models.gone.wait(5)
 
 
