@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
@@ -18,7 +19,7 @@ import redis.asyncio
 from workers.core.model_family import model_family
 from workers.core.reply import Completion, CompletionRequest, Usage
 from workers.core.team import Seat
-from workers.errors import SettingsError, SlotTimeoutError
+from workers.errors import SettingsError
 from workers.governor.accounts import Accounts
 from workers.governor.base import Headroom, Lane, Spent
 from workers.governor.breaker import Refusal
@@ -171,19 +172,21 @@ class Gateway:
     ) -> Completion:
         """See `Models.complete`."""
         account = (link.provider, self._configs[link.provider].key_digest)
-        future = self._loop.submit(self._ask(link, request, purpose, limit, used, sent_again))
         with self._lock:
+            # Both at once: whoever cancels the run once its request is out must find it here.
+            future = self._loop.submit(self._ask(link, request, purpose, limit, used, sent_again))
             self._in_flight.setdefault(purpose.run_id, set()).add(future)
         try:
             completion = future.result()
+        except ProviderError as error:
+            self._accounts.failed(*account, kind=error.kind, reason=str(error)[:300])
+            raise
         except CancelledError:
             self._accounts.not_sent(*account)
             raise RunCancelledError(f"run {purpose.run_id} was cancelled") from None
-        except SlotTimeoutError:
+        except Exception:
+            # No slot, or the database is away: it says nothing of the provider.
             self._accounts.not_sent(*account)
-            raise
-        except ProviderError as error:
-            self._accounts.failed(*account, kind=error.kind, reason=str(error)[:300])
             raise
         finally:
             with self._lock:
@@ -218,6 +221,7 @@ class Gateway:
             lane=purpose.lane,
             expected=self._estimates.expect(link.model, purpose.stage, **size),
             wait_seconds=self._slot_wait_seconds,
+            timeout_seconds=request.timeout_seconds,
         )
         async with turns:
             completion = await self._providers[link.provider].complete(
@@ -264,16 +268,30 @@ class _Turns:
 
     A request that ended badly is settled with no tokens: refusals and faults are not billed, and what a cut
     stream cost is known only at the end of the call.
+
+    The first turn is waited for up to `wait_seconds`, before the call's own `timeout_seconds` begin. A later one is
+    waited for at most half of what is left of them: the other half is for the answer, and a call that ran out of
+    time in our own line would be taken for a provider that is silent.
     """
 
     def __init__(
-        self, governor: Governor, key: str, *, lane: Lane, expected: Spent, wait_seconds: float
+        self,
+        governor: Governor,
+        key: str,
+        *,
+        lane: Lane,
+        expected: Spent,
+        wait_seconds: float,
+        timeout_seconds: float,
     ) -> None:
         self._governor = governor
         self._key = key
         self._lane = lane
         self._expected = expected
         self._wait_seconds = wait_seconds
+        self._timeout_seconds = timeout_seconds
+        self._clock = asyncio.get_running_loop().time
+        self._ends_at = math.inf
         self._stack = contextlib.AsyncExitStack()
         self._slot: Slot | None = None
 
@@ -282,13 +300,14 @@ class _Turns:
         if self._slot is not None:
             self._slot.refused()
         await self._stack.aclose()
+        left_seconds = self._ends_at - self._clock()
         self._slot = await self._stack.enter_async_context(
             self._governor.slot(
                 self._key,
                 lane=self._lane,
                 input_tokens=self._expected.input_tokens,
                 output_tokens=self._expected.output_tokens,
-                deadline_seconds=self._wait_seconds,
+                deadline_seconds=max(0.0, min(self._wait_seconds, left_seconds / 2)),
             )
         )
 
@@ -299,6 +318,7 @@ class _Turns:
 
     async def __aenter__(self) -> Self:
         await self.take()
+        self._ends_at = self._clock() + self._timeout_seconds
         return self
 
     async def __aexit__(
@@ -308,7 +328,8 @@ class _Turns:
             self._slot.refused()
             if error.usage is not None:
                 self._slot.settle(_spent(error.usage))
-        await self._stack.aclose()
+        # The slot is told how the call ended: one that was cancelled was not served.
+        await self._stack.__aexit__(kind, error, trace)
 
 
 class _Observer:

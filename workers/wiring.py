@@ -8,6 +8,7 @@ import secrets
 import socket
 import threading
 import time
+from collections.abc import Iterable, Set
 
 import structlog
 
@@ -64,6 +65,7 @@ class Runtime:
         self._seats = SeatsAtWork()
         self._accounts = Accounts(time.monotonic, failures_to_open=config.breaker_failures)
         providers = enabled(environment())
+        self._own_accounts = {(name, config.key_digest) for name, config in providers.items()}
         self._limits = LimitBook({name: config.limits for name, config in providers.items()})
         self._gateway = Gateway(
             self._loop,
@@ -90,42 +92,53 @@ class Runtime:
             at_work=self._seats,
             price_of=price_of,
         )
-        self._heard_until: dt.datetime | None = None
+        self._heard: dict[tuple[str, str], dt.datetime] = {}
         self._closing = threading.Event()
         self._heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._heart.start()
 
     def _beat(self) -> None:
-        """Prolong this process's leases, break off the calls of runs that were cancelled, and exchange what is
-        known about providers with the other workers."""
+        """Keep what this process holds, and exchange what is known about providers with the other workers. Apart,
+        because leases must not run out for the sake of the rest; and whatever happens, the heart goes on."""
         while not self._closing.wait(self.settings.heartbeat_seconds):
-            try:
-                self._beat_once()
-            except UnavailableError as error:
-                log.warning("heartbeat.missed", error=str(error))
+            for part in (self._keep, self._exchange):
+                try:
+                    part()
+                except UnavailableError as error:
+                    log.warning("heartbeat.missed", error=str(error))
+                except Exception:
+                    log.exception("heartbeat.broke")
 
-    def _beat_once(self) -> None:
+    def _keep(self) -> None:
+        """Prolong this process's leases, and break off the calls of runs that were cancelled."""
         keys, in_flight = self._seats.all(), self._gateway.runs_in_flight()
+        with self._database.begin() as connection:
+            stages.heartbeat(connection, keys, owner=self._owner, lease_seconds=self.settings.lease_seconds)
+            cancelled = runs.cancelled_among(connection, in_flight)
+        for run_id in cancelled:
+            self._gateway.cancel(run_id)
+
+    def _exchange(self) -> None:
         changes = self._accounts.take_changes()
         try:
             with self._database.begin() as connection:
-                stages.heartbeat(
-                    connection, keys, owner=self._owner, lease_seconds=self.settings.lease_seconds
-                )
-                cancelled = runs.cancelled_among(connection, in_flight)
                 accounts.publish(connection, changes)
-                news = accounts.published(connection, after=self._heard_until)
+                news = accounts.published(connection)
                 self._limits.replace(limits.all_set(connection))
-        except UnavailableError:
+        except Exception:
             self._accounts.give_back(changes)
             raise
-        for run_id in cancelled:
-            self._gateway.cancel(run_id)
-        said = {(change.provider, change.key_digest) for change in changes}
-        for word in news:
-            self._heard_until = word.updated_at
+        self._hear(news, said={(change.provider, change.key_digest) for change in changes})
+
+    def _hear(self, words: Iterable[accounts.Published], *, said: Set[tuple[str, str]]) -> None:
+        """Adopt what is new about the accounts that this process calls: what became of another key, perhaps one
+        that was replaced, nobody here would ever find out again."""
+        for word in words:
+            account = (word.state.provider, word.state.key_digest)
+            is_news = self._heard.get(account) != word.updated_at
+            self._heard[account] = word.updated_at
             # What this process has just said itself is no news to it.
-            if (word.state.provider, word.state.key_digest) not in said:
+            if is_news and account in self._own_accounts and account not in said:
                 self._accounts.adopt(word.state)
 
     def close(self) -> None:

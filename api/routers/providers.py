@@ -7,8 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 from sqlalchemy import Connection
 
-from api.dependencies import KeyHere, ServicesHere
+from api.dependencies import ServicesHere
 from api.schemas import LimitsIn, LimitsOut, ProviderOut, ProviderStateOut
+from workers.core.model_family import model_family
 from workers.errors import InputError, NotFoundError
 from workers.governor.base import Limits
 from workers.governor.limit_book import ANY_FAMILY, LimitBook, LimitsSet
@@ -25,7 +26,7 @@ Family = Annotated[
     str,
     Path(
         max_length=80,
-        pattern=r"^(\*|[a-z0-9][a-z0-9._-]*)$",
+        pattern=r"^(\*|[\w.-]+)$",
         description="a model family, or * for all others",
     ),
 ]
@@ -91,11 +92,10 @@ def show_limits(services: ServicesHere) -> list[LimitsOut]:
 
 
 @router.put("/limits/{provider}/{family}", summary="Set limits; every worker keeps to them within seconds")
-def set_limits(
-    provider: Provider, family: Family, body: LimitsIn, services: ServicesHere, key: KeyHere
-) -> LimitsOut:
+def set_limits(provider: Provider, family: Family, body: LimitsIn, services: ServicesHere) -> LimitsOut:
     """All five at once: a limit that is null does not hold. Repeating it changes nothing."""
     _check(provider)
+    _check_family(provider, family)
     entry = LimitsSet(provider=provider, family=family, limits=Limits(**body.model_dump()))
     with services.database.begin() as connection:
         limits.put(connection, entry)
@@ -113,6 +113,15 @@ def reset_limits(provider: Provider, family: Family, services: ServicesHere) -> 
 def _reset(connection: Connection, provider: str, family: str) -> None:
     if not limits.reset(connection, provider, family):
         raise NotFoundError(f"no limits are set for {provider}/{family}; the defaults hold")
+
+
+def _check_family(provider: str, family: str) -> None:
+    """Limits under a model's name would be kept and never looked up."""
+    own = model_family(provider, family)
+    if family not in (ANY_FAMILY, own):
+        raise InputError(
+            f"{family!r} is a model of the family {own!r}, and limits hold for families; set those of {provider}/{own}"
+        )
 
 
 def _check(provider: str) -> None:

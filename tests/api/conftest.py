@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -71,15 +72,24 @@ def _live_server(database_url: str) -> Iterator[LiveServer]:
         submit=lambda _: None,
         broker_problem=lambda: None,
     )
+    with served(create_app(services)) as url:
+        yield LiveServer(url=url, hub=hub)
+
+
+@contextmanager
+def served(app: FastAPI) -> Iterator[str]:
+    """The address of a server in a thread that serves the application while the block runs."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=128)
     port = listening.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(create_app(services), log_level="warning", ws="none"))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="api")
     thread.start()
-    yield LiveServer(url=f"http://127.0.0.1:{port}", hub=hub)
-    server.should_exit = True
-    thread.join(timeout=10)
-    assert not thread.is_alive(), "the server does not stop"
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(timeout=10)
+        assert not thread.is_alive(), "the server does not stop"
 
 
 @pytest.fixture

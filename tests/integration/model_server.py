@@ -50,13 +50,18 @@ def error_429(_: str, __: dict[str, Any], ___: int) -> Response:
 
 @dataclasses.dataclass
 class ModelServer:
-    """`behave[model]` decides what a model does; `HANG` never answers until the caller goes away."""
+    """`behave[model]` decides what a model does; `HANG` never answers until the caller goes away.
+
+    Every answer takes `answer_seconds`; `most_running` is the most that were being written at once."""
 
     url: str
     behave: dict[str, Behaviour | str] = dataclasses.field(default_factory=dict)
     requests: Counter[str] = dataclasses.field(default_factory=Counter)
     bodies: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     marks_simulated: bool = False
+    answer_seconds: float = 0.0
+    running: int = 0
+    most_running: int = 0
     gone: threading.Event = dataclasses.field(default_factory=threading.Event)
     hanging: threading.Event = dataclasses.field(default_factory=threading.Event)
 
@@ -65,10 +70,20 @@ class ModelServer:
         self.requests.clear()
         self.bodies.clear()
         self.marks_simulated = False
+        self.answer_seconds = 0.0
+        self.most_running = 0
         self.gone.clear()
         self.hanging.clear()
 
     async def answer(self, request: Request) -> Response:
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        try:
+            return await self._answer(request)
+        finally:
+            self.running -= 1
+
+    async def _answer(self, request: Request) -> Response:
         body = await request.json()
         model = body["model"]
         before = self.requests[model]
@@ -79,6 +94,7 @@ class ModelServer:
         if behaviour == HANG:
             return await self._hang(request)
         assert callable(behaviour)
+        await asyncio.sleep(self.answer_seconds)
         reply = behaviour(role, body, before)
         return reply if isinstance(reply, Response) else self.reply(model, reply)
 

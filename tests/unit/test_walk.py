@@ -45,6 +45,7 @@ def walk(
         "asked_before": {},
         "retries": 2,
         "deliveries": 1,
+        "at": 0,
         "is_batch": False,
         "window": {}.get,
         "refusal": lambda _: None,
@@ -177,3 +178,22 @@ def test_what_was_asked_before_counts_whoever_asked_it_and_in_whatever_order() -
         (B, "bad_request"),
         (A, "lost_worker"),
     ]
+
+
+def test_it_says_where_it_stands_whenever_that_is_elsewhere_than_before() -> None:
+    """The row stood at the second link; the first is free again, and refers to the second once more."""
+    moves: list[int] = []
+    way, _ = walk(A, B, ends={A: OverloadedError("503")}, at=1, moved=moves.append)
+
+    way.answer()
+
+    assert moves == [0, 1]
+
+
+def test_a_walk_that_begins_where_the_row_stands_says_nothing() -> None:
+    moves: list[int] = []
+    way, _ = walk(A, B, moved=moves.append)
+
+    way.answer()
+
+    assert moves == []

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -111,11 +112,20 @@ def list_providers(
     try:
         with connected(may_start=False) as client:
             entries = client.providers()
-    except UnavailableError:
+    except UnavailableError as error:
         entries = _providers_of_this_shell()
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            f"[yellow]note:[/] {escape(str(error))}; shown is what this shell's environment turns on"
+        )
     if as_json:
         print(json.dumps(entries, indent=2))  # noqa: T201
         return 0
+    print_providers(entries, table_console(), now=dt.datetime.now(dt.UTC))
+    return 0
+
+
+def print_providers(entries: Sequence[Mapping[str, Any]], console: Console, *, now: dt.datetime) -> None:
+    """A table of what `GET /v1/providers` lists, and whether low-quota mode is on."""
     table = Table(box=None, pad_edge=False)
     for column in ("provider", "state", "wire", "address", "turned on by"):
         table.add_column(column, overflow="fold")
@@ -124,32 +134,41 @@ def list_providers(
         variable = spec.key_variables[0] if spec.needs_key else spec.url_variable
         table.add_row(
             f"[bold]{entry['name']}[/]",
-            _state(entry),
+            _state(entry, now),
             entry["wire"],
-            entry["address"],
+            escape(entry["address"]),
             "no real provider being on" if entry["name"] == SIMULATOR else variable,
         )
-    console = table_console()
     console.print(table)
     for entry in entries:
-        if entry["on"] and entry["account"] and entry["account"]["state"] in ("low", "quota"):
-            reason = escape(str(entry["account"]["reason"]))
+        account = entry["account"]
+        if entry["on"] and account and account["state"] in ("low", "quota") and not _is_over(account, now):
+            reason = escape(str(account["reason"]))
             console.print(
                 f"[yellow]low-quota mode is on[/] ({entry['name']}: {reason}): cheap models for everyone but the lead"
             )
             break
-    return 0
 
 
-def _state(entry: Mapping[str, Any]) -> str:
+def _state(entry: Mapping[str, Any], now: dt.datetime) -> str:
     if not entry["on"]:
         return "[dim]off[/]"
-    account = entry["account"] or {"state": "good"}
-    if account["state"] == "good":
+    account = entry["account"]
+    if account is None or account["state"] == "good":
         return "[green]on[/]"
-    until = f" until {account['until'][11:16]} UTC" if account["until"] else ""
-    words = "low quota" if account["state"] == "low" else f"left alone: {account['state']}"
-    return f"[{'yellow' if account['state'] == 'low' else 'red'}]{words}{until}[/]"
+    if account["state"] == "low":
+        return f"[yellow]low quota {_until(account)}[/]"
+    when = "the next call tries it" if _is_over(account, now) else _until(account)
+    return f"[red]left alone: {escape(account['state'])}, {when}[/]"
+
+
+def _until(account: Mapping[str, Any]) -> str:
+    return f"until {dt.datetime.fromisoformat(account['until']).astimezone(dt.UTC):%H:%M} UTC"
+
+
+def _is_over(account: Mapping[str, Any], now: dt.datetime) -> bool:
+    """Whether the time for which the account was to be left alone has passed."""
+    return account["until"] is None or dt.datetime.fromisoformat(account["until"]) <= now
 
 
 def _providers_of_this_shell() -> list[dict[str, Any]]:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
+from workers.cli.client import Client
 from workers.cli.inspect import table_console
 from workers.cli.reach import connected
 from workers.errors import InputError
 from workers.governor.limit_book import ANY_FAMILY
+from workers.providers.registry import PROVIDERS
 
-#: Column heads, by the name of the limit.
+#: What a limit is called in sentences and over its column, by its name.
 _NAMES = {
-    "requests_per_minute": "requests/min",
-    "input_tokens_per_minute": "tokens in/min",
-    "output_tokens_per_minute": "tokens out/min",
-    "requests_per_day": "requests/day",
-    "concurrency": "at once",
+    "requests_per_minute": ("requests/min", "req/min"),
+    "input_tokens_per_minute": ("tokens in/min", "in/min"),
+    "output_tokens_per_minute": ("tokens out/min", "out/min"),
+    "requests_per_day": ("requests/day", "req/day"),
+    "concurrency": ("at once", "at once"),
 }
+_WHOLE = frozenset({"requests_per_day", "concurrency"})
 
 
 def register(app: typer.Typer) -> None:
@@ -39,23 +45,30 @@ def show(
     if as_json:
         print(json.dumps(entries, indent=2))  # noqa: T201
         return 0
-    table = Table(box=None, pad_edge=False)
-    table.add_column("provider/family", no_wrap=True)
-    for head in _NAMES.values():
-        table.add_column(head, justify="right")
+    print_limits(entries, table_console())
+    return 0
+
+
+def print_limits(entries: Sequence[Mapping[str, Any]], console: Console) -> None:
+    """A table of what `GET /v1/limits` lists."""
+    if not entries:
+        console.print("no provider is on where the server runs, and no limits are set")
+        return
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    table.add_column("provider/family", overflow="fold")
+    for _, head in _NAMES.values():
+        table.add_column(head, justify="right", no_wrap=True)
     table.add_column("now", overflow="fold")
     for entry in entries:
         name = f"{entry['provider']}/{entry['family']}"
         table.add_row(
-            f"[bold]{name}[/]" if entry["is_set"] else name,
-            *(_number(entry[limit]) for limit in _NAMES),
-            _now(entry["live"]),
+            f"[bold]{name} (set)[/]" if entry["is_set"] else name,
+            *(_short(entry[limit]) for limit in _NAMES),
+            _now(entry["live"], entry["concurrency"]),
         )
-    console = table_console()
     console.print(table)
     if any(entry["is_set"] for entry in entries):
-        console.print("[dim]bold: set by `consensus limits set`; the others are defaults[/]")
-    return 0
+        console.print("[dim](set): by `consensus limits set`; the others are defaults[/]")
 
 
 def set_limits(
@@ -70,21 +83,41 @@ def set_limits(
     Names: requests_per_minute, input_tokens_per_minute, output_tokens_per_minute, requests_per_day, concurrency.
     What is not named stays as it is.
     """
-    provider, _, family = place.partition("/")
-    family = family or ANY_FAMILY
+    provider, family = _place(place)
     with connected(may_start=False) as client:
         if changes == ["default"]:
             client.reset_limits(provider, family)
-            table_console().print(f"{provider}/{family}: the defaults hold again")
+            print(f"{provider}/{family}: the defaults hold again")  # noqa: T201
             return 0
         wanted = dict(map(_change, changes))
-        known = {(entry["provider"], entry["family"]): entry for entry in client.limits()}
-        before: dict[str, Any] = known.get((provider, family)) or known.get((provider, ANY_FAMILY)) or {}
-        kept = {name: before.get(name) for name in _NAMES}
-        entry = client.set_limits(provider, family, {**kept, **wanted})
-    shown = ", ".join(f"{head} {_number(entry[name])}" for name, head in _NAMES.items())
-    table_console().print(f"{provider}/{family}: {shown}")
+        entry = client.set_limits(provider, family, {**_held(client, provider, family), **wanted})
+    shown = ", ".join(
+        f"{name} {'none' if entry[limit] is None else _number(entry[limit])}"
+        for limit, (name, _) in _NAMES.items()
+    )
+    print(f"{provider}/{family}: {shown}")  # noqa: T201
     return 0
+
+
+def _place(text: str) -> tuple[str, str]:
+    """(provider, family) as they were written, the family * where none was."""
+    provider, slash, family = text.partition("/")
+    if not provider or "/" in family or (slash and not family):
+        raise InputError(
+            f"{text!r} is no place for limits; write PROVIDER, or PROVIDER/FAMILY as in openai/gpt"
+        )
+    return provider, family or ANY_FAMILY
+
+
+def _held(client: Client, provider: str, family: str) -> dict[str, Any]:
+    """The limits that hold for the place now. The server lists the providers that are on there; for another one
+    they are what it is known to allow."""
+    listed = {(entry["provider"], entry["family"]): entry for entry in client.limits()}
+    entry = listed.get((provider, family)) or listed.get((provider, ANY_FAMILY))
+    if entry is not None:
+        return {name: entry[name] for name in _NAMES}
+    spec = PROVIDERS.get(provider)
+    return {name: getattr(spec, name, None) for name in _NAMES}
 
 
 def _change(text: str) -> tuple[str, float | int | None]:
@@ -95,29 +128,44 @@ def _change(text: str) -> tuple[str, float | int | None]:
         )
     if value == "none":
         return name, None
-    is_whole = name in ("requests_per_day", "concurrency")
     try:
-        return name, int(value) if is_whole else float(value)
+        number = int(value) if name in _WHOLE else float(value)
     except ValueError:
-        kind = "a whole number" if is_whole else "a number"
-        raise InputError(f"{name} is {value!r}; give {kind} above 0, or none") from None
+        number = 0
+    if not 0 < number < math.inf:
+        kind = "a whole number" if name in _WHOLE else "a number"
+        raise InputError(f"{name} is {value[:40]!r}; give {kind} above 0, or none")
+    return name, number
 
 
-def _number(value: float | None) -> str:
-    return "[dim]-[/]" if value is None else f"{value:,.0f}"
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
 
 
-def _now(live: dict[str, Any] | None) -> str:
+def _short(value: float | None) -> str:
+    """For a narrow column: round thousands as 500k, round millions as 2M."""
+    if value is None:
+        return "[dim]-[/]"
+    if value >= 1_000_000 and value % 100_000 == 0:
+        return f"{value / 1_000_000:,.1f}".removesuffix(".0") + "M"
+    if value >= 10_000 and value % 1_000 == 0:
+        return f"{value / 1_000:,.0f}k"
+    return _number(value)
+
+
+def _now(live: Mapping[str, Any] | None, concurrency: int | None) -> str:
     if live is None:
         return ""
-    parts = [f"{live['running']} running"]
+    parts = [f"{live['running']:,} running"]
     waiting = live["waiting_interactive"] + live["waiting_batch"]
     if waiting:
-        parts.append(f"{waiting} waiting")
+        parts.append(f"{waiting:,} waiting")
     if live["blocked_seconds"] > 0:
-        parts.append(f"[red]blocked for {live['blocked_seconds']:.0f} s[/]")
-    if live["adaptive_concurrency"] is not None:
-        parts.append(f"[yellow]slowed to {live['adaptive_concurrency']:.0f} at once[/]")
+        parts.append(f"[red]blocked {math.ceil(live['blocked_seconds'])} s[/]")
+    # Without refusals it is the limit itself.
+    adaptive = live["adaptive_concurrency"]
+    if adaptive is not None and concurrency is not None and adaptive < concurrency:
+        parts.append(f"[yellow]slowed to {adaptive:.0f}[/]")
     if live["requests_today"]:
         parts.append(f"{live['requests_today']:,} today")
     return ", ".join(parts)

@@ -17,6 +17,9 @@ from workers.governor.breaker import FAILURES_TO_OPEN, Breaker, Health, Refusal
 LONG_RESET_SECONDS = 120.0
 #: Fewer requests or tokens than this, to last for so long, are little.
 FEW_REQUESTS, FEW_TOKENS = 50, 20_000
+#: Low-quota mode is forgotten after that long unless an answer says again that little is left: an allowance may
+#: have been raised meanwhile, and a provider that names a day may be wrong.
+LONGEST_LOW_SECONDS = 3600.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +127,7 @@ class Accounts:
 
     def _run_low(self, provider: str, key_digest: str, reason: str, seconds: float) -> None:
         def run_low(breaker: Breaker, now: float) -> bool:
-            return breaker.run_low(reason, seconds, now)
+            return breaker.run_low(reason, min(seconds, LONGEST_LOW_SECONDS), now)
 
         self._note(provider, key_digest, self._with(provider, key_digest, run_low))
 

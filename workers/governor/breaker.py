@@ -120,6 +120,10 @@ class Breaker:
         return Health.LOW if self.low_until is not None and now < self.low_until else Health.GOOD
 
     def is_running_dry(self, now: float) -> bool:
-        """Whether low-quota mode should hold because of this account."""
-        empty = self.open_until is not None and self.kind == "quota"
+        """Whether low-quota mode should hold because of this account.
+
+        It ends with the time of an empty account's breaker, not with the trial after it: in low-quota mode every
+        seat may begin with another provider, and nobody would ever find out that the account answers again.
+        """
+        empty = self.kind == "quota" and self.open_until is not None and now < self.open_until
         return empty or self.health(now) is Health.LOW

@@ -222,10 +222,11 @@ def ask(
         asked_before=_asked_before(context, key) if progress.deliveries > 1 else {},
         retries=work.team.policy.retries,
         deliveries=progress.deliveries,
+        at=progress.link,
         is_batch=work.lane is Lane.BATCH,
         window=models.window,
         refusal=models.refusal,
-        moved=lambda number: _note_link(context, key, number) if number != progress.link else None,
+        moved=lambda number: _note_link(context, key, number),
         ask=asking.ask_link,
         spent=lambda: asking.used,
     )

@@ -54,13 +54,14 @@ class Walk(Generic[_Answer]):
     `ask(link, number, used)` asks one link, which has `used` of its `retries` + 1 requests behind it. It raises
     ProviderError, TornReplyError, UnpricedModelError or SlotTimeoutError to go on with the next link; `spent()` is
     how many requests are used after that. `refusal` says why nothing may be sent to a link now, `moved(number)` is
-    told where the walk stands.
+    told where the walk stands whenever that is another link than before (`at`, to begin with).
     """
 
     links: Sequence[Link]
     asked_before: Mapping[tuple[str, str], Asked]
     retries: int
     deliveries: int
+    at: int
     is_batch: bool
     window: Window
     refusal: Callable[[Link], Refusal | None]
@@ -82,7 +83,9 @@ class Walk(Generic[_Answer]):
             if failure is not None:
                 self.failures.append(failure)
                 continue
-            self.moved(number)
+            if number != self.at:
+                self.at = number
+                self.moved(number)
             try:
                 return self.ask(link, number, used)
             except (ProviderError, TornReplyError, UnpricedModelError) as error:

@@ -6,9 +6,15 @@ import dataclasses
 
 import pytest
 
-from workers.governor.accounts import FEW_REQUESTS, LONG_RESET_SECONDS, Accounts, LowQuota
+from workers.governor.accounts import (
+    FEW_REQUESTS,
+    LONG_RESET_SECONDS,
+    LONGEST_LOW_SECONDS,
+    Accounts,
+    LowQuota,
+)
 from workers.governor.base import Headroom
-from workers.governor.breaker import FAILURES_TO_OPEN
+from workers.governor.breaker import FAILURES_TO_OPEN, HOPELESS_OPEN_SECONDS
 
 
 @dataclasses.dataclass
@@ -123,3 +129,34 @@ def test_a_short_wait_is_pacing(accounts: Accounts) -> None:
 
     assert accounts.low_quota() is None
     assert accounts.take_changes() == []
+
+
+def test_a_wait_of_a_day_is_believed_for_an_hour_unless_it_is_said_again(
+    accounts: Accounts, clock: Clock
+) -> None:
+    accounts.told_to_wait("groq", "aa", 86_400)
+    assert accounts.take_changes()[0].seconds_left == LONGEST_LOW_SECONDS
+
+    clock.now += LONGEST_LOW_SECONDS - 1
+    assert accounts.low_quota() == LowQuota(provider="groq", reason="told to wait 86400 s")
+    clock.now += 1
+    assert accounts.low_quota() is None
+
+    accounts.told_to_wait("groq", "aa", 86_400)
+    assert accounts.low_quota() is not None
+
+
+def test_an_empty_account_that_nobody_asks_again_does_not_keep_the_mode_on(
+    accounts: Accounts, clock: Clock
+) -> None:
+    accounts.failed("openai", "aa", kind="quota", reason="402")
+
+    clock.now += HOPELESS_OPEN_SECONDS - 1
+    assert accounts.low_quota() is not None
+    clock.now += 1
+    assert accounts.low_quota() is None
+    # The next call to it is a trial all the same, and one that fails brings the mode back.
+    assert accounts.refusal("openai", "aa") is None
+    assert accounts.refusal("openai", "aa") is not None
+    accounts.failed("openai", "aa", kind="quota", reason="402")
+    assert accounts.low_quota() is not None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Iterable
+from typing import Any
 
 from sqlalchemy import Connection, case, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from workers.governor.accounts import AccountState
+from workers.governor.breaker import Health
 from workers.provenance.digest import keepable
 from workers.provenance.models import provider_states
 
@@ -51,28 +53,33 @@ class Published:
     updated_at: dt.datetime
 
 
-def published(connection: Connection, *, after: dt.datetime | None = None) -> list[Published]:
-    """What was told, the oldest word first; only what is newer than `after`."""
+def published(connection: Connection) -> list[Published]:
+    """The last word on every account, the oldest first. Low-quota mode whose time is over counts as good: nobody
+    has to say so for it to end.
+
+    All of them every time: a reader that asked for what is newer than its last look would miss a word that was
+    written before that look and committed after it.
+    """
     query = select(
         provider_states,
         func.coalesce(func.extract("epoch", provider_states.c.until - func.clock_timestamp()), 0).label(
             "left"
         ),
     ).order_by(provider_states.c.updated_at)
-    if after is not None:
-        query = query.where(provider_states.c.updated_at > after)
-    return [
-        Published(
-            state=AccountState(
-                provider=row.provider,
-                key_digest=row.key_digest,
-                state=row.state,
-                reason=row.reason or "",
-                seconds_left=float(row.left),
-            ),
-            since=row.since,
-            until=row.until,
-            updated_at=row.updated_at,
-        )
-        for row in connection.execute(query)
-    ]
+    return [_published(row) for row in connection.execute(query)]
+
+
+def _published(row: Any) -> Published:
+    is_over = row.state == Health.LOW and row.left <= 0
+    return Published(
+        state=AccountState(
+            provider=row.provider,
+            key_digest=row.key_digest,
+            state=Health.GOOD if is_over else row.state,
+            reason="" if is_over else row.reason or "",
+            seconds_left=max(0.0, float(row.left)),
+        ),
+        since=row.until if is_over else row.since,
+        until=None if is_over else row.until,
+        updated_at=row.updated_at,
+    )
