@@ -172,6 +172,7 @@ class Gateway:
     ) -> Completion:
         """See `Models.complete`."""
         account = (link.provider, self._configs[link.provider].key_digest)
+        self._accounts.begin(*account)
         with self._lock:
             # Both at once: whoever cancels the run once its request is out must find it here.
             future = self._loop.submit(self._ask(link, request, purpose, limit, used, sent_again))

@@ -57,6 +57,11 @@ class Accounts:
         with self._lock:
             return self._breaker(provider, key_digest).refusal(self._clock())
 
+    def begin(self, provider: str, key_digest: str) -> None:
+        """A call is about to be sent; say how it ended with `succeeded`, `failed` or `not_sent`."""
+        with self._lock:
+            self._breaker(provider, key_digest).begin(self._clock())
+
     def succeeded(self, provider: str, key_digest: str) -> None:
         self._note(provider, key_digest, self._with(provider, key_digest, Breaker.succeeded))
 
@@ -67,7 +72,7 @@ class Accounts:
         self._note(provider, key_digest, self._with(provider, key_digest, fail))
 
     def not_sent(self, provider: str, key_digest: str) -> None:
-        """A call that `refusal` let through got no slot."""
+        """A call that was begun got no slot."""
         with self._lock:
             self._breaker(provider, key_digest).not_sent()
 

@@ -55,7 +55,7 @@ class Breaker:
 
     def refusal(self, now: float) -> Refusal | None:
         """None if a call may be sent now. Once its time is over an open breaker lets one call through as a
-        trial, and the caller that got None is that trial: it has to report how it ended."""
+        trial: the first to `begin`."""
         if self.open_until is None:
             return None
         if now < self.open_until:
@@ -64,8 +64,12 @@ class Breaker:
         if self.trial_until is not None and now < self.trial_until:
             # Somebody is finding out just now; its answer is a matter of seconds.
             return self._refusal(SHORTEST_OPEN_SECONDS)
-        self.trial_until = now + TRIAL_SECONDS
         return None
+
+    def begin(self, now: float) -> None:
+        """A call is about to be sent. If the breaker's time is over, it is the trial and has to report its end."""
+        if self.open_until is not None and now >= self.open_until:
+            self.trial_until = now + TRIAL_SECONDS
 
     def _refusal(self, retry_seconds: float | None) -> Refusal:
         return Refusal(kind=self.kind, detail=self.reason, retry_seconds=retry_seconds)

@@ -82,6 +82,7 @@ def test_an_account_that_is_good_again_is_good_for_all(accounts: Accounts, clock
         other.adopt(change)
     clock.now += 600
     assert other.refusal("openai", "aa") is None
+    other.begin("openai", "aa")
     other.succeeded("openai", "aa")
 
     for change in other.take_changes():
@@ -157,6 +158,7 @@ def test_an_empty_account_that_nobody_asks_again_does_not_keep_the_mode_on(
     assert accounts.low_quota() is None
     # The next call to it is a trial all the same, and one that fails brings the mode back.
     assert accounts.refusal("openai", "aa") is None
+    accounts.begin("openai", "aa")
     assert accounts.refusal("openai", "aa") is not None
     accounts.failed("openai", "aa", kind="quota", reason="402")
     assert accounts.low_quota() is not None

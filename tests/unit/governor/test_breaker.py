@@ -26,6 +26,14 @@ EVENTS = st.lists(
 )
 
 
+def lets_through(breaker: Breaker, now: float) -> bool:
+    """Ask, and begin the call if nothing is against it."""
+    if breaker.refusal(now) is not None:
+        return False
+    breaker.begin(now)
+    return True
+
+
 def fail_until_open(breaker: Breaker, at: float = 0.0) -> None:
     for _ in range(breaker.failures_to_open):
         breaker.failed("overload", "HTTP 503", at)
@@ -81,9 +89,7 @@ def test_only_one_trial_goes_through_when_the_time_is_over() -> None:
     breaker = Breaker()
     fail_until_open(breaker)
 
-    asked = [breaker.refusal(SHORTEST_OPEN_SECONDS) for _ in range(3)]
-
-    assert [refusal is None for refusal in asked] == [True, False, False]
+    assert [lets_through(breaker, SHORTEST_OPEN_SECONDS) for _ in range(3)] == [True, False, False]
 
 
 def test_a_good_trial_closes_it_and_a_bad_one_doubles_its_time_up_to_the_longest() -> None:
@@ -94,13 +100,13 @@ def test_a_good_trial_closes_it_and_a_bad_one_doubles_its_time_up_to_the_longest
         assert breaker.open_until is not None
         lengths.append(breaker.open_until - now)
         now = breaker.open_until
-        assert breaker.refusal(now) is None
+        assert lets_through(breaker, now)
         assert breaker.failed("transport", "still gone", now)
 
     # 10, 20, 40, 80, 160 and never more.
     assert lengths == [10, 20, 40, 80, 160, LONGEST_OPEN_SECONDS]
     assert breaker.open_until is not None
-    assert breaker.refusal(breaker.open_until) is None
+    assert lets_through(breaker, breaker.open_until)
     assert breaker.succeeded(breaker.open_until)
     assert breaker.health(now) is Health.GOOD
 
@@ -117,26 +123,34 @@ def test_failures_of_calls_that_were_already_under_way_do_not_lengthen_it() -> N
 def test_a_trial_whose_worker_died_lets_another_one_try() -> None:
     breaker = Breaker()
     fail_until_open(breaker)
-    assert breaker.refusal(10.0) is None
+    assert lets_through(breaker, 10.0)
 
     assert breaker.refusal(10.0 + TRIAL_SECONDS - 1) is not None
     assert breaker.refusal(10.0 + TRIAL_SECONDS) is None
 
 
+def test_to_ask_is_not_to_send_so_a_call_that_another_rule_stops_holds_up_nobody() -> None:
+    breaker = Breaker()
+    fail_until_open(breaker)
+
+    assert breaker.refusal(10.0) is None
+    assert breaker.refusal(10.0) is None
+
+
 def test_a_trial_that_was_never_sent_leaves_its_place_to_another() -> None:
     breaker = Breaker()
     fail_until_open(breaker)
-    assert breaker.refusal(10.0) is None
+    assert lets_through(breaker, 10.0)
 
     breaker.not_sent()
 
-    assert breaker.refusal(10.0) is None
+    assert lets_through(breaker, 10.0)
 
 
 def test_a_rate_limit_on_the_trial_shows_that_the_provider_is_there() -> None:
     breaker = Breaker()
     fail_until_open(breaker)
-    assert breaker.refusal(10.0) is None
+    assert lets_through(breaker, 10.0)
 
     assert breaker.failed("rate", "429", 10.5)
 
@@ -174,7 +188,7 @@ def test_it_never_stays_shut_for_good(events: list[tuple[str, float]]) -> None:
         if event == "ok":
             breaker.succeeded(now)
         elif event == "ask":
-            breaker.refusal(now)
+            lets_through(breaker, now)
         else:
             breaker.failed(event, "", now)
 

@@ -96,7 +96,7 @@ def usage_of(connection: Connection, run_id: str) -> RunUsage:
         )
         .where(calls.c.run_id == run_id)
         .group_by(calls.c.stage, calls.c.seat, calls.c.provider, _MODEL)
-        .order_by(func.min(calls.c.sent_at))
+        .order_by(func.min(calls.c.sent_at), func.min(calls.c.call_id))
     ).all()
     return RunUsage(
         calls=sum(row.calls for row in rows),
