@@ -7,33 +7,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Any, Literal
 
 from workers.core.artefact import Files, Span
+from workers.core.claim import GATED_SEVERITY, Claim, ClaimState
 from workers.core.code_change import changed_spans
-from workers.core.consensus import Claim, Tally
+from workers.core.consensus import Tally
 from workers.core.finding import Abstention, Review, Severity
 from workers.core.run import Outcome, Stage
 from workers.core.team import Policy, bare_model
 
 #: From this severity on a claim that stands rejects the code.
 REJECTING_SEVERITY = Severity.MEDIUM
-#: From this severity on a claim needs a reproduction; without a gate it is at most advisory (PANEL §4).
-GATED_SEVERITY = Severity.HIGH
 
 _STAGE_ORDER = [stage.value for stage in Stage]
 
 RulingWord = Literal["fixed", "upheld", "dismissed"]
-
-
-class ClaimState(StrEnum):
-    """Where a claim ended."""
-
-    UPHELD = "upheld"
-    FIXED = "fixed"
-    DISMISSED = "dismissed"
-    ADVISORY = "advisory"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
