@@ -81,7 +81,7 @@ def may_become(state: ClaimState, following: ClaimState) -> bool:
 
 def is_noise(claim: Claim) -> bool:
     """Whether one head alone saw the claim, in one of several passes: what repeated passes are there to sift."""
-    return len(claim.flagged_by) == 1 and claim.passes_seen == 1 and claim.self_consistency < 1
+    return claim.passes_seen == 1 and claim.self_consistency < 1
 
 
 def route(claim: Claim, *, has_refuter: bool) -> ClaimState:

@@ -11,6 +11,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from workers.core.claim import Claim
 from workers.core.finding import Review
@@ -98,9 +99,14 @@ def _signs(
         float(heads >= 4),
         min(place[finding_id] for finding_id in ids),
         len(ids) / heads,
-        *(sum(bool(topic.search(texts[finding_id])) for finding_id in ids) / len(ids) for topic in _TOPICS),
+        *(sum(column) / len(ids) for column in zip(*(_topics(texts[i]) for i in ids), strict=True)),
         math.fsum(trust[name] for name in claim.flagged_by),
     )
+
+
+@lru_cache(maxsize=4096)
+def _topics(text: str) -> tuple[bool, ...]:
+    return tuple(bool(topic.search(text)) for topic in _TOPICS)
 
 
 def _log_odds(record: Record) -> float:

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from functools import lru_cache
 
-from workers.core.finding import NOWHERE, Finding
+from workers.core.finding import Finding
 
 #: Two findings at one place say the same thing from this share of common words on (Dice coefficient).
 SAME_CLAIM_SIMILARITY = 0.35
@@ -19,6 +19,9 @@ SAME_CLAIM_SIMILARITY = 0.35
 SAME_WEAKNESS_SIMILARITY = 0.20
 #: Reviewers point at a statement or at the one beside it.
 SLACK_LINES = 2
+
+#: A likeness below this is as good as none, and by far the most pairs are.
+LEAST_TOLD = 0.02
 
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|\d+")
@@ -44,7 +47,7 @@ def similarity(left: str, right: str) -> float:
 
 def same_claim(left: Finding, right: Finding) -> bool:
     """Whether two findings are one claim: near each other (or in one symbol) and alike in words."""
-    if left.span.path != right.span.path or left.span == NOWHERE:
+    if left.span.path != right.span.path:
         return False
     near = left.span.overlaps(right.span, slack=SLACK_LINES)
     one_symbol = left.symbol is not None and left.symbol == right.symbol
@@ -65,11 +68,14 @@ class RemarkRule:
     least: float
 
     def likenesses(self, remarks: tuple[str, ...]) -> dict[tuple[int, int], float]:
-        """How surely two remarks say the same thing, 0 to 1, by index pair; no common word, no entry."""
-        return {
-            pair: 1 / (1 + math.exp(-self.intercept - math.fsum(map(float.__mul__, self.slopes, signs))))
-            for pair, signs in pair_signs(remarks).items()
-        }
+        """How surely two remarks say the same thing, by index pair, where it is worth telling."""
+        found = {}
+        for pair, signs in pair_signs(remarks).items():
+            odds = self.intercept + math.fsum(map(float.__mul__, self.slopes, signs))
+            likeness = 1 / (1 + math.exp(-odds))
+            if likeness >= LEAST_TOLD:
+                found[pair] = likeness
+        return found
 
 
 #: Fitted on pairs of real reviewers' remarks (`docs/panel-benchmark.md`).
