@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from panel_replay import Change, Panel
@@ -20,7 +21,7 @@ CUTS = (0.2, 0.25)
 
 def tf_idf(texts: Sequence[str]) -> np.ndarray:
     """Rows of unit length: term counts times smoothed inverse document frequency over these texts."""
-    documents = [Counter(_TOKEN.findall(text.lower())) for text in texts]
+    documents = [_terms(text) for text in texts]
     words = sorted({word for document in documents for word in document})
     column = {word: index for index, word in enumerate(words)}
     rows = np.zeros((len(texts), max(1, len(words))))
@@ -29,6 +30,11 @@ def tf_idf(texts: Sequence[str]) -> np.ndarray:
             rows[at, column[word]] = count
     rows *= np.log((1 + len(texts)) / (1 + (rows > 0).sum(axis=0))) + 1
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+
+
+@lru_cache(maxsize=4096)
+def _terms(text: str) -> Counter[str]:
+    return Counter(_TOKEN.findall(text.lower()))
 
 
 def two_votes(change: Change, panel: Panel) -> list[list[tuple[str, ...]]]:

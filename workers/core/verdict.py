@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from workers.core.artefact import Files, Span
-from workers.core.claim import GATED_SEVERITY, Claim, ClaimState
+from workers.core.claim import GATED_SEVERITY, Claim, ClaimState, is_noise
 from workers.core.code_change import changed_spans
 from workers.core.consensus import Tally
 from workers.core.finding import Abstention, Review, Severity
@@ -180,9 +180,10 @@ def degradations(case: Case) -> tuple[Reason, ...]:
 
 
 def reaches_quorum(claim: Claim, policy: Policy) -> bool:
-    """Enough heads, enough families and enough weight flagged the claim."""
+    """Enough heads, enough families and enough weight flagged the claim, and it is no noise between passes."""
     return (
-        len(claim.flagged_by) >= policy.quorum.heads
+        not is_noise(claim)
+        and len(claim.flagged_by) >= policy.quorum.heads
         and len(claim.families) >= policy.quorum.families
         and claim.weighted_agreement >= policy.threshold
     )
@@ -234,6 +235,8 @@ def points_at_change(ruling: Ruling, changes: Sequence[Span]) -> bool:
 
 
 def _short_of_quorum(claim: Claim, policy: Policy) -> str:
+    if is_noise(claim):
+        return "seen by one head in one of its passes only"
     heads, families = len(claim.flagged_by), len(claim.families)
     if heads < policy.quorum.heads or families < policy.quorum.families:
         return (
