@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from workers.core.claim import CLAIM_TRANSITIONS
 from workers.core.run import TRANSITIONS, Finish, Open, RunState, Seated, SeatState, Stage, next_step
 from workers.providers.registry import PROVIDERS
 from workers.settings import Settings
@@ -39,7 +40,9 @@ def test_the_states_page_draws_the_transitions_of_a_run() -> None:
 def test_the_states_page_says_what_comes_next() -> None:
     page = (ROOT / "docs/states.md").read_text(encoding="utf-8")
     rows = re.findall(
-        r"^\| ([\w(), ]+) \| (open \w+|finish) \|$", page.split("## What comes next")[1], re.MULTILINE
+        r"^\| ([\w(), ]+) \| (open \w+|finish) \|$",
+        page.split("## What comes next")[1].split("## Claim")[0],
+        re.MULTILINE,
     )
 
     def word(stages: list[tuple[Stage, SeatState]]) -> str:
@@ -55,6 +58,18 @@ def test_the_states_page_says_what_comes_next() -> None:
         "panel": word(done[:2]),
         "consensus": word(done[:3]),
         "lead": word(done),
+    }
+
+
+def test_the_states_page_draws_the_transitions_of_a_claim() -> None:
+    section = (ROOT / "docs/states.md").read_text(encoding="utf-8").split("and may become |")[1]
+
+    drawn = {
+        name: {part.strip() for part in targets.split(",") if part.strip()}
+        for name, targets in re.findall(r"^\| (\w+) \| ([\w, ]*) ?\|$", section, re.MULTILINE)
+    }
+    assert drawn == {
+        state.value: {target.value for target in targets} for state, targets in CLAIM_TRANSITIONS.items()
     }
 
 

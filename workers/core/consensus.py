@@ -7,41 +7,24 @@ independent of the order in which reviews arrived."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from workers.core.artefact import Files, Span
+from workers.core.claim import GATED_SEVERITY, Claim
+from workers.core.clustering import cluster, joint_severity
 from workers.core.finding import Evidenced, Finding, Review, Severity, unsupported_reason
-from workers.core.similarity import same_claim, similarity
-
-#: The weight of a reviewer that has not yet earned another (PANEL §2.3).
-NEW_REVIEWER_WEIGHT = 0.5
+from workers.core.similarity import REMARK_RULE, RemarkRule
+from workers.core.weights import NEW_REVIEWER_WEIGHT, agreement, effective_weights, weighted_agreement
 
 #: Claims a consensus model proposes to merge must lie in one file, no further apart than this.
 MERGE_SLACK_LINES = 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """Findings that say the same thing. `agreement` and `weighted_agreement` are two numbers and never one
-    "confidence"; both are shares of the reviewers who returned a valid review."""
-
-    claim_id: str
-    text: str
-    category: str
-    severity: Severity
-    span: Span
-    finding_ids: tuple[str, ...]
-    flagged_by: tuple[str, ...]
-    families: tuple[str, ...]
-    agreement: float
-    weighted_agreement: float
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """What the consensus model proposes for one claim: which of code's claims it joins, in what words,
-    flagged by whom. Where it names nobody, or only ghosts, code's own count stands: a claim that nobody flagged
-    is none, and naming a ghost must not silence it."""
+    flagged by whom. The names are what the model believes; who flagged a claim is counted in code, so that a
+    ghost adds nobody and a list that leaves somebody out silences nobody."""
 
     claim_ids: tuple[str, ...]
     text: str = ""
@@ -67,117 +50,56 @@ class Tally:
     weights: Mapping[str, float]
 
 
-def agreement(flagged_by: Iterable[str], valid_reviewers: int) -> float:
-    """Share of valid reviewers who flagged a claim: `round(min(len(flagged), n) / n, 3)`; n = 0 gives 0.0."""
-    if valid_reviewers <= 0:
-        return 0.0
-    return round(min(len(set(flagged_by)), valid_reviewers) / valid_reviewers, 3)
-
-
-def effective_weights(reviews: Sequence[Review], weights: Mapping[str, float]) -> dict[str, float]:
-    """Each reviewer's weight after its family's single unit is shared among the family's valid reviewers.
-
-    Reviewers of one family that all say the same say together what one of them would have said alone, so no
-    number of clones lifts a claim above what its family says when it is of one mind (Sybil resistance).
-    """
-    members: dict[str, int] = {}
-    for review in reviews:
-        members[review.family] = members.get(review.family, 0) + 1
-    return {
-        review.reviewer: weights.get(review.reviewer, NEW_REVIEWER_WEIGHT) / members[review.family]
-        for review in reviews
-    }
-
-
-def weighted_agreement(flagged_by: Iterable[str], effective: Mapping[str, float]) -> float:
-    """Share of the panel's effective weight that flagged a claim, to three places; no weight gives 0.0."""
-    total = sum(effective.values())
-    if total <= 0:
-        return 0.0
-    flagged = sum(weight for name, weight in effective.items() if name in set(flagged_by))
-    return round(min(1.0, flagged / total), 3)
-
-
 def tally(
     reviews: Sequence[Review],
-    files: Files,
+    files: Files | None,
     *,
     proposals: Sequence[Proposal] = (),
     weights: Mapping[str, float] | None = None,
+    rule: RemarkRule = REMARK_RULE,
 ) -> Tally:
-    """Count the panel: check evidence, cluster, apply the proposals that hold, and compute both agreements."""
+    """Count the panel: check evidence, cluster, apply the proposals that hold, and compute both agreements.
+
+    `files` is the artefact; None where it is not at hand, as with remarks replayed from elsewhere: then no
+    finding can be held against it and all of them count.
+    """
     reviews = sorted(reviews, key=lambda review: review.reviewer)
     used = {review.reviewer: (weights or {}).get(review.reviewer, NEW_REVIEWER_WEIGHT) for review in reviews}
     supported: list[Finding] = []
     unsupported: list[Unsupported] = []
-    artefact = Evidenced(files)
+    artefact = None if files is None else Evidenced(files)
     for finding in (finding for review in reviews for finding in review.findings):
-        reason = unsupported_reason(finding, artefact)
+        reason = None if artefact is None else unsupported_reason(finding, artefact)
         if reason is None:
             supported.append(finding)
         else:
             unsupported.append(
                 Unsupported(finding_id=finding.finding_id, reviewer=finding.reviewer, reason=reason)
             )
-    groups = cluster(supported)
-    named = [_claim(f"C{number}", group, reviews, used) for number, group in enumerate(groups, start=1)]
-    claims = _apply(
-        proposals, dict(zip((claim.claim_id for claim in named), groups, strict=True)), reviews, used
-    )
+    groups = cluster(supported, rule=rule)
     return Tally(
-        claims=claims,
+        claims=_apply(proposals, {f"C{n}": group for n, group in enumerate(groups, start=1)}, reviews, used),
         unsupported=tuple(unsupported),
         reviewers=tuple(review.reviewer for review in reviews),
         weights=used,
     )
 
 
-def cluster(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
-    """Group findings that say the same thing: complete linkage, so every two members of a group agree.
+def merge_passes(passes: Sequence[Review]) -> Review:
+    """One reviewer's passes as its one review: all findings, and how many passes there were.
 
-    Pairs are joined from the most alike downwards; ties are broken by the findings' own order, so the
-    result does not depend on who answered first. Groups come worst severity first, then by place.
+    A head that says the same thing in every pass is one head; how steadily it said so is the claim's
+    `self_consistency`. Raises ValueError unless all are of one reviewer.
     """
-    ordered = sorted(findings, key=_place)
-    group_of = list(range(len(ordered)))
-    members: dict[int, list[int]] = {index: [index] for index in range(len(ordered))}
-    alike: dict[tuple[int, int], float] = {}
-    for left in range(len(ordered)):
-        for right in range(left + 1, len(ordered)):
-            if same_claim(ordered[left], ordered[right]):
-                alike[left, right] = similarity(ordered[left].claim, ordered[right].claim)
-    for left, right in sorted(alike, key=lambda pair: (-alike[pair], pair)):
-        one, other = group_of[left], group_of[right]
-        if one == other:
-            continue
-        pairs = ((min(a, b), max(a, b)) for a in members[one] for b in members[other])
-        if all(pair in alike for pair in pairs):
-            for index in members[other]:
-                group_of[index] = one
-            members[one] += members.pop(other)
-    groups = [tuple(ordered[index] for index in sorted(indices)) for indices in members.values()]
-    return sorted(groups, key=lambda group: (-joint_severity(group), _place(group[0])))
-
-
-def joint_severity(findings: Sequence[Finding]) -> Severity:
-    """The worst severity that more than half of the flaggers reach; a flagger counts with its worst remark.
-
-    One head alone can thus not inflate a shared claim, nor one of three talk it down; where the flaggers are
-    evenly split, the milder word counts, because only that far do more than half of them go.
-    """
-    worst: dict[str, Severity] = {}
-    for finding in findings:
-        worst[finding.reviewer] = max(worst.get(finding.reviewer, Severity.LOW), finding.severity)
-    return max(
-        severity
-        for severity in Severity
-        if sum(value >= severity for value in worst.values()) * 2 > len(worst)
+    names = {review.reviewer for review in passes}
+    if len(names) != 1:
+        raise ValueError(f"passes of one reviewer are merged, not of {sorted(names)}")
+    return dataclasses.replace(
+        passes[0],
+        findings=tuple(finding for review in passes for finding in review.findings),
+        summary="\n".join(review.summary for review in passes if review.summary),
+        passes=sum(review.passes for review in passes),
     )
-
-
-def _place(finding: Finding) -> tuple[str, int, int, str, str]:
-    span = finding.span
-    return (span.path, span.start, span.end, finding.claim, finding.finding_id)
 
 
 def _claim(
@@ -187,26 +109,32 @@ def _claim(
     weights: Mapping[str, float],
     *,
     text: str = "",
-    named: tuple[str, ...] | None = None,
+    floor: Severity = Severity.LOW,
 ) -> Claim:
-    family_of = {review.reviewer: review.family for review in reviews}
-    supporters = sorted({finding.reviewer for finding in findings})
-    flagged = [name for name in supporters if name in (named or ())] or supporters
+    panel = {review.reviewer: review for review in reviews}
+    flagged = sorted({finding.reviewer for finding in findings})
+    seen = {
+        name: {finding.pass_number for finding in findings if finding.reviewer == name} for name in flagged
+    }
     spans = [finding.span for finding in findings]
     longest = max(findings, key=lambda finding: (len(finding.claim), finding.finding_id))
     return Claim(
         claim_id=claim_id,
         text=text.strip() or longest.claim,
         category=min(finding.category for finding in findings),
-        severity=joint_severity(findings),
+        severity=max(floor, joint_severity(findings)),
         span=Span(
             path=spans[0].path, start=min(span.start for span in spans), end=max(span.end for span in spans)
         ),
         finding_ids=tuple(sorted(finding.finding_id for finding in findings)),
         flagged_by=tuple(flagged),
-        families=tuple(sorted({family_of[name] for name in flagged})),
+        families=tuple(sorted({panel[name].family for name in flagged})),
         agreement=agreement(flagged, len(reviews)),
         weighted_agreement=weighted_agreement(flagged, effective_weights(reviews, weights)),
+        passes_seen=sum(len(passes) for passes in seen.values()),
+        self_consistency=round(
+            sum(min(1.0, len(seen[name]) / panel[name].passes) for name in flagged) / len(flagged), 3
+        ),
     )
 
 
@@ -216,24 +144,33 @@ def _apply(
     reviews: Sequence[Review],
     weights: Mapping[str, float],
 ) -> tuple[Claim, ...]:
-    """Claims after the proposals that hold: each of code's claims is used once, first proposal first."""
+    """Claims after the proposals that hold: each of code's claims is used once, first proposal first.
+
+    Whoever flagged one of the joined claims flags the joined one, whatever names the proposal gives: code's
+    own count is the floor, and the names it did not count are ghosts.
+    """
     free = dict(groups)
     claims: list[Claim] = []
     for proposal in proposals:
         ids = [claim_id for claim_id in dict.fromkeys(proposal.claim_ids) if claim_id in free]
         joined: list[Finding] = []
-        first = ""
+        first, floor = "", Severity.LOW
         for claim_id in ids:
             if not joined or _mergeable(joined, free[claim_id]):
+                floor = max(floor, joint_severity(free[claim_id]))
                 first = first or claim_id
                 joined += free.pop(claim_id)
         if joined:
-            claims.append(
-                _claim(first, joined, reviews, weights, text=proposal.text, named=proposal.flagged_by)
-            )
+            claims.append(_claim(first, joined, reviews, weights, text=proposal.text, floor=floor))
     claims += [_claim(claim_id, group, reviews, weights) for claim_id, group in free.items()]
     return tuple(sorted(claims, key=lambda claim: int(claim.claim_id[1:])))
 
 
 def _mergeable(left: Sequence[Finding], right: Sequence[Finding]) -> bool:
-    return all(a.span.overlaps(b.span, slack=MERGE_SLACK_LINES) for a in left for b in right)
+    near = all(a.span.overlaps(b.span, slack=MERGE_SLACK_LINES) for a in left for b in right)
+    return near and _band(joint_severity(left)) == _band(joint_severity(right))
+
+
+def _band(severity: Severity) -> Severity:
+    """The part of the scale within which a verdict treats claims alike; a merge must not carry one out of it."""
+    return min(severity, GATED_SEVERITY)

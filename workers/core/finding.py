@@ -19,6 +19,10 @@ class Severity(IntEnum):
         return self.name.lower()
 
 
+#: The place of a remark that names none. No artefact holds it, so where there is code it is unsupported.
+NOWHERE = Span(path="", start=0, end=0)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """A line of the artefact, quoted. White space is folded when it is looked up."""
@@ -49,13 +53,14 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """One reviewer's valid answer. `family` is the model family that gave it."""
+    """One reviewer's valid answer, over all its passes. `family` is the model family that gave it."""
 
     reviewer: str
     model: str
     family: str
     findings: tuple[Finding, ...] = ()
     summary: str = ""
+    passes: int = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,33 +7,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Any, Literal
 
 from workers.core.artefact import Files, Span
+from workers.core.claim import GATED_SEVERITY, Claim, ClaimState, is_noise
 from workers.core.code_change import changed_spans
-from workers.core.consensus import Claim, Tally
+from workers.core.consensus import Tally
 from workers.core.finding import Abstention, Review, Severity
 from workers.core.run import Outcome, Stage
 from workers.core.team import Policy, bare_model
 
 #: From this severity on a claim that stands rejects the code.
 REJECTING_SEVERITY = Severity.MEDIUM
-#: From this severity on a claim needs a reproduction; without a gate it is at most advisory (PANEL §4).
-GATED_SEVERITY = Severity.HIGH
 
 _STAGE_ORDER = [stage.value for stage in Stage]
 
 RulingWord = Literal["fixed", "upheld", "dismissed"]
-
-
-class ClaimState(StrEnum):
-    """Where a claim ended."""
-
-    UPHELD = "upheld"
-    FIXED = "fixed"
-    DISMISSED = "dismissed"
-    ADVISORY = "advisory"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,9 +180,10 @@ def degradations(case: Case) -> tuple[Reason, ...]:
 
 
 def reaches_quorum(claim: Claim, policy: Policy) -> bool:
-    """Enough heads, enough families and enough weight flagged the claim."""
+    """Enough heads, enough families and enough weight flagged the claim, and it is no noise between passes."""
     return (
-        len(claim.flagged_by) >= policy.quorum.heads
+        not is_noise(claim)
+        and len(claim.flagged_by) >= policy.quorum.heads
         and len(claim.families) >= policy.quorum.families
         and claim.weighted_agreement >= policy.threshold
     )
@@ -245,6 +235,8 @@ def points_at_change(ruling: Ruling, changes: Sequence[Span]) -> bool:
 
 
 def _short_of_quorum(claim: Claim, policy: Policy) -> str:
+    if is_noise(claim):
+        return "seen by one head in one of its passes only"
     heads, families = len(claim.flagged_by), len(claim.families)
     if heads < policy.quorum.heads or families < policy.quorum.families:
         return (

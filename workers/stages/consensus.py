@@ -9,7 +9,8 @@ from typing import Any
 
 from workers.core.answers import ConsensusAnswer, to_proposals
 from workers.core.artefact import Span
-from workers.core.consensus import Claim, Tally, Unsupported, tally
+from workers.core.claim import Claim
+from workers.core.consensus import Tally, Unsupported, tally
 from workers.core.finding import Review, Severity
 from workers.core.run import Stage
 from workers.stages.ask import ask, provenance_of

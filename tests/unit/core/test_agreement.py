@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.factories import FILES, make_finding, make_review
-from workers.core.consensus import agreement, effective_weights, tally, weighted_agreement
+from workers.core.consensus import tally
+from workers.core.weights import agreement, effective_weights, weighted_agreement
 
 NAMES = st.lists(st.sampled_from("abcdefgh"), max_size=12)
 

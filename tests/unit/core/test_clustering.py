@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.factories import FILES, make_finding, make_review
 from workers.core.artefact import Span
-from workers.core.consensus import cluster, joint_severity, tally
+from workers.core.clustering import cluster, joint_severity
+from workers.core.consensus import tally
 from workers.core.finding import Finding, Review, Severity
 from workers.core.similarity import same_claim, similarity
 

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from tests.factories import CODE, FILES, make_finding, make_review
 from tests.unit.core.test_clustering import panels
 from workers.core.artefact import Span
+from workers.core.claim import ClaimState
 from workers.core.consensus import Proposal, tally
 from workers.core.finding import Abstention, Review, Severity
 from workers.core.run import Outcome
 from workers.core.team import Policy, Quorum
-from workers.core.verdict import Case, ClaimState, Ruling, RulingWord, StageFailure, decide
+from workers.core.verdict import Case, Ruling, RulingWord, StageFailure, decide
 
 FIXED = {"a.py": CODE.replace("line_3 = 3", "line_3 = 33")}
 AT_THE_FIX = (Span(path="a.py", start=3, end=3),)
@@ -388,3 +389,16 @@ def test_a_merge_that_joins_two_heads_makes_a_claim_stand() -> None:
     assert decide(make_case(reviews)).outcome is Outcome.ACCEPTED
     merged = tally(reviews, FILES, proposals=[Proposal(claim_ids=("C1", "C2"))])
     assert decide(make_case(reviews, tally=merged)).outcome is Outcome.REJECTED
+
+
+def test_noise_between_passes_stands_under_no_quorum_and_a_steady_head_does() -> None:
+    policy = Policy(quorum=Quorum(heads=1, families=1))
+    for steady in (False, True):
+        reviews = panel_of(1)
+        flagger = dataclasses.replace(reviews[0], passes=1 if steady else 3)
+        reviews = [flagger, *reviews[1:]]
+        verdict = decide(make_case(reviews, policy=policy, tally=tally(reviews, FILES)))
+        (judged,) = verdict.claims
+        assert judged.stands is steady
+        assert verdict.outcome is (Outcome.REJECTED if steady else Outcome.ACCEPTED)
+        assert (judged.why == "seen by one head in one of its passes only") is not steady

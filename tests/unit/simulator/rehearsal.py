@@ -12,7 +12,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 
 from workers.core import answers
 from workers.core.artefact import numbered
-from workers.core.consensus import Claim, Proposal, Tally, tally
+from workers.core.claim import Claim
+from workers.core.consensus import Proposal, Tally, tally
 from workers.core.finding import Review
 from workers.core.reply_repair import repair
 from workers.core.team import Policy

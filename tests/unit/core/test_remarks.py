@@ -1,0 +1,138 @@
+"""Remarks without a place: alike by their words alone, linked on average, ordered by probability."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.factories import FILES, make_finding, make_review
+from workers.core.clustering import cluster, link_completely, link_on_average
+from workers.core.consensus import tally
+from workers.core.finding import NOWHERE, Finding
+from workers.core.probability import SCORECARD, SIGNS, Scorecard, signs_of
+from workers.core.similarity import REMARK_RULE, pair_signs
+from workers.core.weights import Record
+
+CRASH = "i.content is nil for RSS items without content, so i.content.scrub raises NoMethodError"
+CRASH_TOO = "Potential NoMethodError when the feed item content is nil and scrub is called on i.content"
+LOCALE = "Intl.DateTimeFormat is hardcoded to en-US instead of the active locale"
+WORDS = st.sampled_from(["nil", "content", "locale", "scrub", "cache", "index", "race", "token"])
+REMARKS = st.lists(st.lists(WORDS, max_size=5).map(" ".join), max_size=7)
+
+
+def remark(text: str, *, reviewer: str = "rigor", number: int = 1) -> Finding:
+    return make_finding(text, reviewer=reviewer, number=number, span=NOWHERE, evidence=())
+
+
+def test_two_wordings_of_one_defect_are_one_claim_and_another_stays_apart() -> None:
+    remarks = [
+        remark(CRASH),
+        remark(CRASH_TOO, reviewer="edges"),
+        remark(LOCALE, reviewer="spec"),
+    ]
+    groups = [{finding.reviewer for finding in group} for group in cluster(remarks)]
+    assert sorted(groups, key=len) == [{"spec"}, {"rigor", "edges"}]
+
+
+def test_a_remark_without_a_place_is_unsupported_where_there_is_code() -> None:
+    review = make_review("rigor", remark(CRASH))
+    assert tally([review], FILES).claims == ()
+    assert [item.reason for item in tally([review], FILES).unsupported] == ["there is no file ''"]
+    assert len(tally([review], None).claims) == 1
+
+
+def test_a_placed_finding_and_a_remark_are_never_one_claim() -> None:
+    assert len(cluster([make_finding(CRASH), remark(CRASH, reviewer="edges")])) == 2
+
+
+def test_signs_of_a_pair_by_hand() -> None:
+    # Two remarks, three words: "nil" in both (rarity ln(3/3)+1 = 1), the others in one (ln(3/2)+1 = 1.405).
+    alone = math.log(3 / 2) + 1
+    cosine, rarest, overlap = pair_signs(("nil cache", "nil race"))[0, 1]
+    assert cosine == pytest.approx(1 / (1 + alone**2))
+    assert rarest == pytest.approx(1 / alone)
+    assert overlap == pytest.approx(1 / (1 + alone))
+
+
+def test_no_common_word_is_no_pair() -> None:
+    assert pair_signs(("nil cache", "race token", "", "the of")) == {}
+
+
+@given(REMARKS)
+def test_signs_and_likenesses_are_shares(remarks: list[str]) -> None:
+    for signs in pair_signs(tuple(remarks)).values():
+        assert all(0 <= sign <= 1 + 1e-12 for sign in signs)
+    assert all(0 <= value <= 1 for value in REMARK_RULE.likenesses(tuple(remarks)).values())
+
+
+@given(REMARKS, st.randoms(use_true_random=False))
+def test_the_order_of_remarks_changes_no_group(remarks: list[str], chance: random.Random) -> None:
+    findings = [remark(text, reviewer=f"r{number}") for number, text in enumerate(remarks)]
+    shuffled = chance.sample(findings, len(findings))
+    assert cluster(findings) == cluster(shuffled)
+
+
+def test_average_linkage_by_hand() -> None:
+    # 0–1 are joined at 0.9; 2 is like them by (0.8 + 0.1) / 2 = 0.45 on average.
+    alike = {(0, 1): 0.9, (0, 2): 0.8, (1, 2): 0.1}
+    assert link_on_average(4, alike, 0.5) == [[0, 1], [2], [3]]
+    assert link_on_average(4, alike, 0.45) == [[0, 1, 2], [3]]
+    assert link_completely(4, alike) == [[0, 1, 2], [3]]
+    assert link_completely(4, {(0, 1): 0.9, (0, 2): 0.8}) == [[0, 1], [2], [3]]
+
+
+PAIRS = st.dictionaries(
+    st.tuples(st.integers(0, 5), st.integers(0, 5)).filter(lambda pair: pair[0] < pair[1]),
+    st.floats(0.0, 1.0),
+)
+
+
+@given(PAIRS, st.floats(0.05, 1.0))
+def test_linking_is_a_partition(alike: dict[tuple[int, int], float], least: float) -> None:
+    for groups in (link_on_average(6, alike, least), link_completely(6, alike)):
+        assert sorted(index for group in groups for index in group) == list(range(6))
+
+
+@given(PAIRS, st.floats(0.05, 1.0))
+def test_no_two_groups_are_left_that_are_alike_enough(
+    alike: dict[tuple[int, int], float], least: float
+) -> None:
+    groups = link_on_average(6, alike, least)
+    for at, one in enumerate(groups):
+        for other in groups[:at]:
+            total = sum(alike.get((min(a, b), max(a, b)), 0.0) for a in one for b in other)
+            assert total / (len(one) * len(other)) < least + 1e-9
+
+
+def test_the_scorecard_has_a_slope_a_sign() -> None:
+    assert len(SCORECARD.slopes) == len(SIGNS)
+
+
+def test_signs_of_a_claim_by_hand() -> None:
+    reviews = [
+        make_review("edges", remark(LOCALE, reviewer="edges"), remark(CRASH, reviewer="edges", number=2)),
+        make_review("rigor", remark(CRASH_TOO)),
+    ]
+    claims = tally(reviews, None).claims
+    # edges: (3 + 0.35·10) / (4 + 10) = 6.5/14; rigor has no record and adds nothing.
+    records = {"edges": Record(upheld=3, refuted=1)}
+    crash, locale = (
+        dict(zip(SIGNS, row, strict=True)) for row in sorted(signs_of(claims, reviews, records), reverse=True)
+    )
+    assert (crash["two heads"], crash["three heads"], crash["findings a head"]) == (1, 0, 1)
+    assert crash["first place"] == 0, "rigor says it first"
+    assert (locale["two heads"], locale["first place"]) == (0, 0)
+    assert (crash["failure"], crash["style"], locale["style"]) == (1, 0, 1)
+    odds = math.log((6.5 / 14) / (7.5 / 14)) - math.log(0.35 / 0.65)
+    assert crash["records"] == pytest.approx(odds)
+
+
+def test_each_further_claim_of_a_run_pays_the_discount() -> None:
+    card = Scorecard(intercept=1.0, slopes=(2.0,), discount=0.5)
+    # 1 + 2·0.5 = 2 and 1 + 2·1 = 3; the second best pays 0.5·ln 2.
+    assert card.ranked([(0.5,), (1.0,)]) == pytest.approx([2 - 0.5 * math.log(2), 3])
+    assert card.probability((-0.5,)) == 0.5  # log-odds 0
