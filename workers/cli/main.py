@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 
 import typer
@@ -17,6 +18,7 @@ from workers.errors import ConsensusError
 EXIT_REFUSED = 3
 #: What a shell reports of a process that wrote to a closed pipe (128 + SIGPIPE).
 EXIT_PIPE_CLOSED = 141
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 app = typer.Typer(
     name="consensus",
@@ -59,11 +61,17 @@ def execute(arguments: list[str] | None = None) -> int:
     except Exception as error:
         if settings.load().log_level.upper() == "DEBUG":
             raise
-        return _refuse(
-            f"unexpected {type(error).__name__}: {str(error)[:300]}; "
-            "CONSENSUS_LOG_LEVEL=DEBUG shows where, please report it"
-        )
+        return _refuse(_unexpected(error))
     return code if isinstance(code, int) else 0
+
+
+def _unexpected(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno in _DISK_FULL:
+        return f"{error.strerror}: the rest could not be written; make room and run it again"
+    return (
+        f"unexpected {type(error).__name__}: {str(error)[:300]}; "
+        "CONSENSUS_LOG_LEVEL=DEBUG shows where, please report it"
+    )
 
 
 def _refuse(message: str) -> int:

@@ -230,3 +230,93 @@ def test_what_a_run_typed_cannot_steer_the_terminal(
     out = capsys.readouterr().out
     assert all(c.isprintable() or c == "\n" for c in out)
     assert "echo �]0;owned� � [red]x[/]" in out
+
+
+@pytest.mark.parametrize("floor", ["nan", "inf", "-1", "100.5"])
+def test_a_floor_that_no_score_can_be_measured_by_is_no_gate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], floor: str
+) -> None:
+    assert score(write_cohort(tmp_path), "--min-score", floor) == 3
+    assert f"--min-score {floor}: must be between 0 and 100" in capsys.readouterr().err
+
+
+def test_formats_that_are_always_refused_are_not_offered(capsys: pytest.CaptureFixture[str]) -> None:
+    assert score("runs", "--format", "cursor") == 3
+    offered = capsys.readouterr().err.partition("expected one of ")[2]
+    assert offered.startswith("agentlens-bench, atif, openhands-v1")
+    assert "cursor" not in offered
+
+
+@pytest.mark.parametrize("form", ["codex-rollout", "codex-exec", "claude-code"])
+def test_a_document_forced_to_be_a_log_of_lines_is_no_run_without_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    write_run(tmp_path / "a_pta.json", LOOK)
+    assert score(tmp_path, "--format", form) == 3
+    assert "a_pta.json: file: expected JSON lines, found one document" in capsys.readouterr().err
+
+
+def test_the_labels_may_lie_among_the_runs(tmp_path: Path) -> None:
+    write_run(tmp_path / "a_pta.json", LOOK, passed=None)
+    (tmp_path / "verdicts.json").write_text('{"a_pta.json": "passed"}')
+    assert score(tmp_path, "--labels", tmp_path / "verdicts.json", "-o", tmp_path / "scores.csv") == 0
+    assert execute(["score", str(tmp_path), "--labels", str(tmp_path / "verdicts.json")]) == 0
+
+
+def test_no_run_and_no_label_is_overwritten_by_a_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path / "runs/a_pta.json", LOOK)
+    write_run(tmp_path / "runs/b_pta.json", FIX)
+    labels = tmp_path / "verdicts.json"
+    labels.write_text('{"a_pta.json": "failed"}')
+    before = {path: path.read_bytes() for path in (run, labels)}
+    for arguments in ([tmp_path / "runs"], [run], [run, tmp_path / "runs/b_pta.json"]):
+        assert score(*arguments, "-o", run) == 3
+        assert "a_pta.json: would replace a run that is to be read" in capsys.readouterr().err
+    assert execute(["reference", "build", str(tmp_path / "runs"), "-o", str(run)]) == 3
+    assert score(tmp_path / "runs", "--labels", labels, "-o", labels) == 3
+    assert "verdicts.json: would replace the labels" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in (run, labels)} == before
+
+
+def test_earlier_outputs_beside_the_runs_are_no_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_cohort(tmp_path)
+    export = ("--export-sft", "ideal,solid,lucky", "--json", "-o", folder / "train.jsonl")
+    for _ in range(2):
+        assert score(folder, *export) == 0
+    assert score(folder, "-o", folder / "scores.json") == 2
+    capsys.readouterr()
+    assert score(folder, "--json") == 2
+    report = json.loads(capsys.readouterr().out)
+    assert len(report["assessments"]) == 10
+    assert [item["path"] for item in report["skipped"]] == ["scores.json", "train.jsonl"]
+    assert all("made from runs is no run" in item["error"] for item in report["skipped"])
+
+
+def test_a_folder_with_nothing_but_the_output_says_that_it_holds_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "scores.json").write_text("{}")
+    assert score(tmp_path, "-o", tmp_path / "scores.json") == 3
+    assert "holds no file of trajectories" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_said_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert score(write_cohort(tmp_path), "--json", "-o", "/dev/full") == 3
+    assert "No space left on device: the rest could not be written" in capsys.readouterr().err
+
+
+def test_a_long_model_name_cuts_no_number(tmp_path: Path) -> None:
+    for number in range(4):
+        steps = (search(f"name_{number}"), LOOK, FIX, CHECK)
+        write_run(tmp_path / f"runs/{number}_pta.json", *steps, model="claude-3-7-sonnet-20250219" + "x" * 90)
+    console = Console(file=io.StringIO(), width=72)
+    score_table.print_cohort(scored(tmp_path / "runs", tmp_path / "spool"), console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    (heads, row) = text.partition("Leaderboard")[2].splitlines()[1:3]
+    assert " ".join(heads.split()) == "model runs passed by pass quality by quality shift lucky"
+    assert row.count("…") == 1
+    assert "100 %" in row
