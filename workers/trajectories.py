@@ -69,7 +69,11 @@ class Skipped:
 
 
 def load_labels(path: Path) -> Labels:
-    """Outcomes from a labels file (JSON, JSONL, CSV or a grader's report)."""
+    """Outcomes from a labels file (JSON, JSONL, CSV or a grader's report).
+
+    Raises `TrajectoryError` for a pipe too, because every process that reads runs reads the labels."""
+    if path.exists() and not path.is_file():
+        raise TrajectoryError(f"{shown(str(path))}: a folder, pipe or device; labels must be in a file")
     return read_labels(path.name, _bytes(path))
 
 

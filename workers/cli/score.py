@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 EXIT_GATE = 1
 EXIT_SKIPPED = 2
+# A slip of the finger must not compute for days.
+_MOST_DRAWS = 1000
 _FORMS = ("json", "html", "csv", "parquet")
 _BINARY = ("html", "parquet")
 
@@ -172,6 +174,8 @@ def _settings(*, profile: str, donors: int, draws: int, seed: int) -> ScoringSet
         raise InputError(f"--k {donors}: a reference needs at least 2 passing runs")
     if draws < 1:
         raise InputError(f"--draws {draws}: at least 1 reference must be drawn")
+    if draws > _MOST_DRAWS:
+        raise InputError(f"--draws {draws}: at most {_MOST_DRAWS} references can be drawn")
     return ScoringSettings(profile=profile, donors=donors, draws=draws, seed=seed)
 
 

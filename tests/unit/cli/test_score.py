@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -101,6 +102,10 @@ def test_skipped_files_are_2_and_a_failed_gate_comes_first(
         (["{}/runs", "--profile", "best"], "--profile best: must be paper or tuned"),
         (["{}/runs", "--k", "1"], "--k 1: a reference needs at least 2 passing runs"),
         (["{}/runs", "--draws", "0"], "--draws 0: at least 1 reference must be drawn"),
+        (["{}/runs", "--draws", "1001"], "--draws 1001: at most 1000 references can be drawn"),
+        (["{}/runs", "--json", "-o", "{}/loop"], "loop: is a link to itself; give another name"),
+        (["{}/runs", "--labels", "{}/pipe"], "pipe: a folder, pipe or device; labels must be in a file"),
+        (["{}/runs", "--labels", "{}/empty"], "empty: a folder, pipe or device; labels must be in a file"),
         (["{}/runs", "--fail-on", "bad"], "--fail-on bad: must name tiers, separated by commas: ideal"),
         (["{}/runs", "--fail-on", ""], "--fail-on : must name tiers"),
         (["{}/runs", "--export-sft", "ideal"], "--export-sft needs -o FILE"),
@@ -115,6 +120,8 @@ def test_wrong_input_is_one_sentence_and_3(
     write_run(tmp_path / "runs/a_pta.json", LOOK)
     (tmp_path / "empty").mkdir()
     (tmp_path / "text").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "text/notes.md").write_text("just words\n")
     (tmp_path / "text/list.json").write_text("[{}]")
     before = sorted(tmp_path.rglob("*"))
