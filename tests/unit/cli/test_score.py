@@ -6,6 +6,8 @@ import io
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -327,3 +329,16 @@ def test_a_long_model_name_cuts_no_number(tmp_path: Path) -> None:
     assert " ".join(heads.split()) == "model runs passed by pass quality by quality shift lucky"
     assert row.count("…") == 1
     assert "100 %" in row
+
+
+def test_a_terminal_that_knows_few_characters_gets_marks_for_the_others(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "workers.cli.main", "score", str(write_cohort(tmp_path))],
+        env={"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert "interval. ?: ranks" in " ".join(done.stdout.split())
