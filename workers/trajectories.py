@@ -69,7 +69,11 @@ class Skipped:
 
 
 def load_labels(path: Path) -> Labels:
-    """Outcomes from a labels file (JSON, JSONL, CSV or a grader's report)."""
+    """Outcomes from a labels file (JSON, JSONL, CSV or a grader's report).
+
+    Raises `TrajectoryError` for a pipe too, because every process that reads runs reads the labels."""
+    if path.exists() and not path.is_file():
+        raise TrajectoryError(f"{shown(str(path))}: a folder, pipe or device; labels must be in a file")
     return read_labels(path.name, _bytes(path))
 
 
@@ -143,37 +147,45 @@ def walk(root: Path) -> Iterator[Path | Skipped]:
     if root.is_file():
         yield root
     elif root.is_dir():
-        yield from _walk(root, root, set())
+        yield from _walk(root)
     elif root.exists():
         raise TrajectoryError(f"{shown(str(root))}: a pipe or device; only files and folders can be scored")
     else:
         raise TrajectoryError(f"{shown(str(root))}: no such file or folder")
 
 
-def _walk(folder: Path, root: Path, entered: set[tuple[int, int]]) -> Iterator[Path | Skipped]:
-    name = shown(folder.relative_to(root).as_posix())
-    try:
-        identity = folder.stat()
-        if (identity.st_dev, identity.st_ino) in entered:
-            return
-        entered.add((identity.st_dev, identity.st_ino))
-        if _is_conversation(folder):
-            yield folder
-            return
-        paths = sorted(folder.iterdir())
-    except OSError as error:
-        wrong = f"cannot be opened: {error.strerror or error}"
-        if folder == root:
-            raise TrajectoryError(f"{shown(str(root))}: {wrong}") from error
-        yield Skipped(path=name, error=f"{name}: {wrong}")
-        return
-    for path in paths:
-        if path.name.startswith("."):
-            continue
-        if path.is_dir():
-            yield from _walk(path, root, entered)
-        elif path.suffix in _ENDINGS and not _is_companion(path) and not _belongs_to_another(path):
-            yield path if path.is_file() else _unreadable(path, root)
+def _walk(root: Path) -> Iterator[Path | Skipped]:
+    # Not by recursion: folders may lie deeper in each other than calls can.
+    entered: set[tuple[int, int]] = set()
+    waiting = [root]
+    while waiting:
+        path = waiting.pop()
+        try:
+            if not path.is_dir():
+                yield path if path.is_file() else _unreadable(path, root)
+                continue
+            identity = path.stat()
+            if (identity.st_dev, identity.st_ino) in entered:
+                continue
+            entered.add((identity.st_dev, identity.st_ino))
+            if _is_conversation(path):
+                yield path
+                continue
+            waiting += sorted(filter(_may_hold_runs, path.iterdir()), reverse=True)
+        except OSError as error:
+            wrong = f"cannot be opened: {error.strerror or error}"
+            if path == root:
+                raise TrajectoryError(f"{shown(str(root))}: {wrong}") from error
+            name = shown(path.relative_to(root).as_posix())
+            yield Skipped(path=name, error=f"{name}: {wrong}")
+
+
+def _may_hold_runs(path: Path) -> bool:
+    """Whether a name below a folder is that of a folder, or of a file that may be a log."""
+    if path.name.startswith("."):
+        return False
+    is_log = path.suffix.lower() in _ENDINGS and not _is_companion(path) and not _belongs_to_another(path)
+    return is_log or path.is_dir()
 
 
 def _unreadable(path: Path, root: Path) -> Skipped:

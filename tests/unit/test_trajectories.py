@@ -342,3 +342,32 @@ def test_a_file_too_large_for_the_memory_is_a_sentence(
     (skipped,) = load_all(write(tmp_path / "big.json", atif("ls")))
     assert isinstance(skipped, Skipped)
     assert skipped.error == "big.json: does not fit in memory; give one run a file, or JSON lines"
+
+
+def test_folders_deeper_than_calls_can_go_are_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    depth = sys.getrecursionlimit() + 100
+    monkeypatch.chdir(tmp_path)
+    for _ in range(depth):
+        Path("d").mkdir()
+        os.chdir("d")
+    Path("a.json").write_text("[]")
+    try:
+        assert [path.name for path in walk(tmp_path) if isinstance(path, Path)] == ["a.json"]
+    finally:
+        # What removes the folders of tests goes down by calls.
+        Path("a.json").unlink()
+        for _ in range(depth):
+            os.chdir("..")
+            Path("d").rmdir()
+
+
+def test_files_and_folders_come_in_the_order_of_names(tmp_path: Path) -> None:
+    for name in ("b/2.json", "b/1.json", "a.json", "c.json", "b.json"):
+        write(tmp_path / name, "[]")
+    names = [path.relative_to(tmp_path).as_posix() for path in walk(tmp_path) if isinstance(path, Path)]
+    assert names == ["a.json", "b/1.json", "b/2.json", "b.json", "c.json"]
+
+
+def test_an_ending_in_capitals_is_an_ending(tmp_path: Path) -> None:
+    write(tmp_path / "RUN.JSON", "[]")
+    assert [path.name for path in walk(tmp_path) if isinstance(path, Path)] == ["RUN.JSON"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import sys
 
 import typer
@@ -17,6 +19,7 @@ from workers.errors import ConsensusError
 EXIT_REFUSED = 3
 #: What a shell reports of a process that wrote to a closed pipe (128 + SIGPIPE).
 EXIT_PIPE_CLOSED = 141
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 app = typer.Typer(
     name="consensus",
@@ -39,6 +42,10 @@ sandbox.register(app)
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal or pipe that knows few characters gets a mark for the others.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     sys.exit(execute())
 
 
@@ -60,11 +67,17 @@ def execute(arguments: list[str] | None = None) -> int:
     except Exception as error:
         if settings.load().log_level.upper() == "DEBUG":
             raise
-        return _refuse(
-            f"unexpected {type(error).__name__}: {str(error)[:300]}; "
-            "CONSENSUS_LOG_LEVEL=DEBUG shows where, please report it"
-        )
+        return _refuse(_unexpected(error))
     return code if isinstance(code, int) else 0
+
+
+def _unexpected(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno in _DISK_FULL:
+        return f"{error.strerror}: the rest could not be written; make room and run it again"
+    return (
+        f"unexpected {type(error).__name__}: {str(error)[:300]}; "
+        "CONSENSUS_LOG_LEVEL=DEBUG shows where, please report it"
+    )
 
 
 def _refuse(message: str) -> int:

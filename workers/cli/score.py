@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 EXIT_GATE = 1
 EXIT_SKIPPED = 2
+# A slip of the finger must not compute for days.
+_MOST_DRAWS = 1000
 _FORMS = ("json", "html", "csv", "parquet")
 _BINARY = ("html", "parquet")
 
@@ -77,7 +79,7 @@ def score(
     a problem at once.
 
     Exit code: 0 fine; 1 a gate failed (--fail-on, --min-score); 2 some files were skipped; 3 usage, or
-    nothing could be read; 130 or 143 stopped by a signal. A failed gate comes before skipped files.
+    nothing could be read; 129, 130 or 143 stopped by a signal. A failed gate comes before skipped files.
     """
     # The scorer's libraries take most of a second to load; `--help` must not wait for them.
     need("numpy", "scipy", extra="score", what="scoring")
@@ -90,6 +92,9 @@ def score(
     settings = _settings(profile=profile, donors=donors, draws=draws, seed=seed)
     _check_format(format_name)
     gates = _tiers("--fail-on", fail_on)
+    if min_score is not None and not 0 <= min_score <= 100:
+        # Also what is no number at all: no score is ever under it, and the gate would let all pass.
+        raise InputError(f"--min-score {min_score:g}: must be between 0 and 100")
     request = Request(
         paths=tuple(paths),
         labels=labels,
@@ -169,13 +174,15 @@ def _settings(*, profile: str, donors: int, draws: int, seed: int) -> ScoringSet
         raise InputError(f"--k {donors}: a reference needs at least 2 passing runs")
     if draws < 1:
         raise InputError(f"--draws {draws}: at least 1 reference must be drawn")
+    if draws > _MOST_DRAWS:
+        raise InputError(f"--draws {draws}: at most {_MOST_DRAWS} references can be drawn")
     return ScoringSettings(profile=profile, donors=donors, draws=draws, seed=seed)
 
 
 def _check_format(name: str | None) -> None:
-    from workers.agentlens.formats import FORMATS
+    from workers.agentlens.formats import format_names
 
-    known = [reader.name for reader in FORMATS]
+    known = format_names()
     if name is not None and name not in known:
         raise InputError(f"--format {name}: unknown; expected one of {', '.join(known)}")
 

@@ -93,7 +93,9 @@ def score_cohort(request: Request, spool: Path, progress: Progress) -> Cohort:
     the labels name none."""
     if request.labels is not None:
         load_labels(request.labels)
-    files, unopened = find_files(request.paths, format_name=request.format_name, output=request.output)
+    files, unopened = find_files(
+        request.paths, format_name=request.format_name, output=request.output, labels=request.labels
+    )
     with _processes(request.jobs) as each:
         entries, skipped = _read(request, files, unopened, spool, progress, each)
         if request.labels is not None and not any(entry.is_labelled for entry in entries):
@@ -120,26 +122,38 @@ def score_cohort(request: Request, spool: Path, progress: Progress) -> Cohort:
 
 
 def find_files(
-    paths: Sequence[Path], *, format_name: str | None = None, output: Path | None = None
+    paths: Sequence[Path],
+    *,
+    format_name: str | None = None,
+    output: Path | None = None,
+    labels: Path | None = None,
 ) -> tuple[list[InputFile], list[Skipped]]:
     """The files below the paths that may hold runs, each once, in the order of their names in the report; and
-    what below them cannot be opened.
+    what below them cannot be opened. `output` and `labels` are none of them, wherever they lie.
 
-    Raises: InputError or TrajectoryError with the path that is missing or holds nothing."""
+    Raises: InputError or TrajectoryError with the path that is missing or holds nothing, or with the output
+    if it would replace the labels or a run."""
     found: dict[str, InputFile] = {}
     unopened: list[Skipped] = []
     written = None if output is None else str(output.resolve())
+    known = None if labels is None else str(labels.resolve())
+    if written is not None and written == known:
+        raise InputError(f"-o {output}: would replace the labels; give another name")
     for root in paths:
         count = 0
         for path in walk(root):
-            count += 1
             if isinstance(path, Skipped):
+                count += 1
                 below = _input_file(root / path.path, root, None, is_only=len(paths) == 1)
                 unopened.append(below.placed(path))
                 continue
             place = str(path.resolve())
-            if place != written:
-                found.setdefault(place, _input_file(path, root, format_name, is_only=len(paths) == 1))
+            file = _input_file(path, root, format_name, is_only=len(paths) == 1)
+            if place == written and not isinstance(next(file.runs(), None), Skipped | None):
+                raise InputError(f"-o {output}: would replace a run that is to be read; give another name")
+            if place not in (written, known):
+                count += 1
+                found.setdefault(place, file)
         if not count:
             raise InputError(
                 f"{shown(str(root))}: holds no file of trajectories (.json, .jsonl, .traj, .parquet, .md)"

@@ -74,7 +74,10 @@ def destination(path: Path | None) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    target = path.resolve()
+    try:
+        target = path.resolve()
+    except RuntimeError:
+        raise InputError(f"-o {path}: is a link to itself; give another name") from None
     if target.is_dir():
         raise InputError(f"-o {path}: is a folder; give the name of a file")
     if target.exists() and not stat.S_ISREG(target.stat().st_mode):

@@ -68,7 +68,7 @@ def notes(cohort: Cohort) -> list[str]:
     found = []
     if alone:
         found.append(
-            f"{alone:,} of {count(len(counted), 'run')} have fewer than 2 other passing runs of their problem: "
+            f"{alone:,} of {count(len(counted), 'run')}: fewer than 2 other passing runs of the problem, "
             "scored without a reference, with low confidence"
         )
     copies = [run.entry for run in cohort.runs if run.entry.original is not None]
@@ -103,13 +103,13 @@ def leaderboard(models: list[dict[str, Any]]) -> Table:
         "Leaderboard",
         "by pass, by quality: the ranks. quality: mean score, 95 % interval. ▲: ranks higher by quality",
     )
-    table.add_column("model", overflow="ellipsis", no_wrap=True, min_width=8)
+    table.add_column("model", min_width=8)
     for name in ("runs", "passed", "by pass", "quality", "by quality", "shift", "lucky"):
         table.add_column(name, justify="right", no_wrap=True)
     for entry in models[:_MODELS_SHOWN]:
         quality = entry["quality"]
         table.add_row(
-            Text(plain(entry["model"])),
+            _name(entry["model"]),
             f"{entry['runs']:,}",
             _percent(entry["pass_rate"]),
             str(entry["rank_by_pass_rate"]),
@@ -164,12 +164,12 @@ def mechanisms(found: Mapping[str, Any]) -> Table:
 def deployment_risk(entries: list[dict[str, Any]]) -> Table:
     """Which models lean on luck."""
     table = _table("Deployment risk", "shares of each model's passing runs, riskiest first")
-    table.add_column("model", overflow="ellipsis", no_wrap=True, min_width=8)
+    table.add_column("model", min_width=8)
     for name in ("passes", "lucky", "blind retries", "unverified patches"):
         table.add_column(name, justify="right")
     for entry in [entry for entry in entries if entry["passed"]][:_MODELS_SHOWN]:
         table.add_row(
-            Text(plain(entry["model"])),
+            _name(entry["model"]),
             f"{entry['passed']:,}",
             _percent(entry["lucky"]),
             _percent(entry["blind_retries"]),
@@ -207,6 +207,11 @@ def _table(title: str, caption: str | None = None) -> Table:
         box=None,
         pad_edge=False,
     )
+
+
+def _name(model: str) -> Text:
+    """On one line, but not so for its column: where the table is too wide, a name is cut and no number."""
+    return Text(plain(model), no_wrap=True, overflow="ellipsis")
 
 
 def _interval(mean: Mapping[str, float]) -> str:

@@ -144,7 +144,7 @@ def _runs(
     from workers.trajectories import Skipped, load_labels
 
     outcomes = None if labels is None else load_labels(labels)
-    files, unopened = find_files([path], format_name=format_name, output=output)
+    files, unopened = find_files([path], format_name=format_name, output=output, labels=labels)
     for item in itertools.chain(unopened, *(file.runs(outcomes) for file in files)):
         if isinstance(item, Skipped):
             yield item.error

@@ -208,3 +208,21 @@ def test_a_label_without_a_run_is_refused_with_its_row() -> None:
 )
 def test_a_verdict_that_went_through_floats_is_understood(value: object, outcome: str) -> None:
     assert verdict(value) == outcome
+
+
+@pytest.mark.parametrize(
+    "table", [b"id,verdict\nr,passed\n", b"id, passed\nr, true\n", b"id,outcome\nr,good\n"]
+)
+def test_labels_without_a_verdict_say_so_and_not_that_they_name_no_run(table: bytes) -> None:
+    with pytest.raises(TrajectoryError, match=r"l\.csv: no row has a verdict; expected passed or failed"):
+        read_labels("l.csv", table)
+
+
+def test_labels_nested_too_deeply_are_refused_in_a_sentence() -> None:
+    with pytest.raises(TrajectoryError, match=r"l\.json: labels are neither"):
+        read_labels("l.json", b'{"a":' * 100_000)
+
+
+def test_a_number_too_long_for_a_float_is_a_verdict() -> None:
+    assert verdict(10**400) == "passed"
+    assert verdict(float("nan")) == "unknown"

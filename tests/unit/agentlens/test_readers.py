@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.agentlens.formats import read, read_rows
+from workers.agentlens.formats import read, read_lines, read_rows
 from workers.agentlens.formats.seen import Seen
 from workers.agentlens.formats.states import StateBuilder
 from workers.agentlens.formats.textcalls import calls_in, fenced_commands
@@ -311,3 +312,33 @@ def test_any_json_is_an_answer_or_a_sentence(document: Any, name: str) -> None:
 def test_any_bytes_are_an_answer_or_a_sentence(data: bytes) -> None:
     with pytest.raises(TrajectoryError):
         list(read("x.json", data))
+
+
+def test_a_strange_line_among_atif_documents_is_no_run_without_steps() -> None:
+    document = {"schema_version": "ATIF-v1.4", "steps": [{"step_id": 1, "source": "user", "message": "x"}]}
+    lines = [json.dumps(document).encode(), b'{"instance_id": "p", "messages": []}', b'{"__header__": true}']
+    first, *others = read_lines("x.jsonl", lines)
+    assert isinstance(first, Trajectory)
+    assert [str(other) for other in others] == [
+        f"x.jsonl: line {line}: expected a document with schema_version and steps, as the first line"
+        for line in (2, 3)
+    ]
+
+
+def test_a_table_of_a_refused_format_is_refused_once() -> None:
+    rows = [{"trace": "{}", "labels": ""}] * 3
+    with pytest.raises(TrajectoryError, match=r"x\.parquet: file: OpenTelemetry spans"):
+        list(read_rows("x.parquet", rows))
+
+
+def test_an_export_is_refused_before_all_of_it_is_read() -> None:
+    taken = []
+
+    def lines() -> Iterator[bytes]:
+        for number in range(1000):
+            taken.append(number)
+            yield json.dumps({"scoring_version": "1.0", "wasted_steps": [], "messages": []}).encode()
+
+    with pytest.raises(TrajectoryError, match="made from runs is no run"):
+        list(read_lines("train.jsonl", lines()))
+    assert len(taken) < 10

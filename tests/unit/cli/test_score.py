@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -101,6 +104,10 @@ def test_skipped_files_are_2_and_a_failed_gate_comes_first(
         (["{}/runs", "--profile", "best"], "--profile best: must be paper or tuned"),
         (["{}/runs", "--k", "1"], "--k 1: a reference needs at least 2 passing runs"),
         (["{}/runs", "--draws", "0"], "--draws 0: at least 1 reference must be drawn"),
+        (["{}/runs", "--draws", "1001"], "--draws 1001: at most 1000 references can be drawn"),
+        (["{}/runs", "--json", "-o", "{}/loop"], "loop: is a link to itself; give another name"),
+        (["{}/runs", "--labels", "{}/pipe"], "pipe: a folder, pipe or device; labels must be in a file"),
+        (["{}/runs", "--labels", "{}/empty"], "empty: a folder, pipe or device; labels must be in a file"),
         (["{}/runs", "--fail-on", "bad"], "--fail-on bad: must name tiers, separated by commas: ideal"),
         (["{}/runs", "--fail-on", ""], "--fail-on : must name tiers"),
         (["{}/runs", "--export-sft", "ideal"], "--export-sft needs -o FILE"),
@@ -115,6 +122,8 @@ def test_wrong_input_is_one_sentence_and_3(
     write_run(tmp_path / "runs/a_pta.json", LOOK)
     (tmp_path / "empty").mkdir()
     (tmp_path / "text").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "text/notes.md").write_text("just words\n")
     (tmp_path / "text/list.json").write_text("[{}]")
     before = sorted(tmp_path.rglob("*"))
@@ -230,3 +239,106 @@ def test_what_a_run_typed_cannot_steer_the_terminal(
     out = capsys.readouterr().out
     assert all(c.isprintable() or c == "\n" for c in out)
     assert "echo �]0;owned� � [red]x[/]" in out
+
+
+@pytest.mark.parametrize("floor", ["nan", "inf", "-1", "100.5"])
+def test_a_floor_that_no_score_can_be_measured_by_is_no_gate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], floor: str
+) -> None:
+    assert score(write_cohort(tmp_path), "--min-score", floor) == 3
+    assert f"--min-score {floor}: must be between 0 and 100" in capsys.readouterr().err
+
+
+def test_formats_that_are_always_refused_are_not_offered(capsys: pytest.CaptureFixture[str]) -> None:
+    assert score("runs", "--format", "cursor") == 3
+    offered = capsys.readouterr().err.partition("expected one of ")[2]
+    assert offered.startswith("agentlens-bench, atif, openhands-v1")
+    assert "cursor" not in offered
+
+
+@pytest.mark.parametrize("form", ["codex-rollout", "codex-exec", "claude-code"])
+def test_a_document_forced_to_be_a_log_of_lines_is_no_run_without_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    write_run(tmp_path / "a_pta.json", LOOK)
+    assert score(tmp_path, "--format", form) == 3
+    assert "a_pta.json: file: expected JSON lines, found one document" in capsys.readouterr().err
+
+
+def test_the_labels_may_lie_among_the_runs(tmp_path: Path) -> None:
+    write_run(tmp_path / "a_pta.json", LOOK, passed=None)
+    (tmp_path / "verdicts.json").write_text('{"a_pta.json": "passed"}')
+    assert score(tmp_path, "--labels", tmp_path / "verdicts.json", "-o", tmp_path / "scores.csv") == 0
+    assert execute(["score", str(tmp_path), "--labels", str(tmp_path / "verdicts.json")]) == 0
+
+
+def test_no_run_and_no_label_is_overwritten_by_a_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path / "runs/a_pta.json", LOOK)
+    write_run(tmp_path / "runs/b_pta.json", FIX)
+    labels = tmp_path / "verdicts.json"
+    labels.write_text('{"a_pta.json": "failed"}')
+    before = {path: path.read_bytes() for path in (run, labels)}
+    for arguments in ([tmp_path / "runs"], [run], [run, tmp_path / "runs/b_pta.json"]):
+        assert score(*arguments, "-o", run) == 3
+        assert "a_pta.json: would replace a run that is to be read" in capsys.readouterr().err
+    assert execute(["reference", "build", str(tmp_path / "runs"), "-o", str(run)]) == 3
+    assert score(tmp_path / "runs", "--labels", labels, "-o", labels) == 3
+    assert "verdicts.json: would replace the labels" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in (run, labels)} == before
+
+
+def test_earlier_outputs_beside_the_runs_are_no_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_cohort(tmp_path)
+    export = ("--export-sft", "ideal,solid,lucky", "--json", "-o", folder / "train.jsonl")
+    for _ in range(2):
+        assert score(folder, *export) == 0
+    assert score(folder, "-o", folder / "scores.json") == 2
+    capsys.readouterr()
+    assert score(folder, "--json") == 2
+    report = json.loads(capsys.readouterr().out)
+    assert len(report["assessments"]) == 10
+    assert [item["path"] for item in report["skipped"]] == ["scores.json", "train.jsonl"]
+    assert all("made from runs is no run" in item["error"] for item in report["skipped"])
+
+
+def test_a_folder_with_nothing_but_the_output_says_that_it_holds_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "scores.json").write_text("{}")
+    assert score(tmp_path, "-o", tmp_path / "scores.json") == 3
+    assert "holds no file of trajectories" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_said_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert score(write_cohort(tmp_path), "--json", "-o", "/dev/full") == 3
+    assert "No space left on device: the rest could not be written" in capsys.readouterr().err
+
+
+def test_a_long_model_name_cuts_no_number(tmp_path: Path) -> None:
+    for number in range(4):
+        steps = (search(f"name_{number}"), LOOK, FIX, CHECK)
+        write_run(tmp_path / f"runs/{number}_pta.json", *steps, model="claude-3-7-sonnet-20250219" + "x" * 90)
+    console = Console(file=io.StringIO(), width=72)
+    score_table.print_cohort(scored(tmp_path / "runs", tmp_path / "spool"), console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    (heads, row) = text.partition("Leaderboard")[2].splitlines()[1:3]
+    assert " ".join(heads.split()) == "model runs passed by pass quality by quality shift lucky"
+    assert row.count("…") == 1
+    assert "100 %" in row
+
+
+def test_a_terminal_that_knows_few_characters_gets_marks_for_the_others(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "workers.cli.main", "score", str(write_cohort(tmp_path))],
+        env={"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert "interval. ?: ranks" in " ".join(done.stdout.split())

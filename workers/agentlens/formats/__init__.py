@@ -54,6 +54,7 @@ __all__ = [
     "Beside",
     "Decode",
     "Labels",
+    "format_names",
     "is_lines",
     "read",
     "read_decoded",
@@ -71,6 +72,11 @@ _LONGEST_HEAD = 100
 _LONGEST_INTEGER = 4000
 
 _SHAPE_ERRORS = (TypeError, KeyError, AttributeError, IndexError, ValueError, RecursionError, OverflowError)
+
+
+def format_names() -> list[str]:
+    """The formats that can be read, for a user to choose from."""
+    return [reader.name for reader in FORMATS if reader not in REFUSED]
 
 
 def read(
@@ -139,6 +145,8 @@ def read_lines(
             TrajectoryError(f"{path}: the file is empty"),
         )
     source = Source(path=path, lines=tuple(good), beside=beside, decode=decode)
+    if _is_refused(source, format_name):
+        yield from _runs(source, format_name)
     reader = _reader_of_lines(source, format_name)
     if reader is None:
         whole = tuple(_sound(itertools.chain(head, records)))
@@ -167,11 +175,13 @@ def read_rows(
     """The runs in the rows of a table (parquet is opened outside and its rows are handed in); the error in
     place of a row that cannot be read.
 
-    Raises `TrajectoryError` if the first row is of no known format."""
+    Raises `TrajectoryError` if the first row is of no known format, or of one that is refused."""
     reader: Format | None = None
     for number, row in enumerate(rows, start=1):
         source = Source(path=path, row=number, document=row)
         reader = reader or _reader(source, format_name)
+        if reader in REFUSED:
+            yield from _read_by(reader, source, "")
         yield from _each(source, reader, f"row {number}: ")
 
 
@@ -207,12 +217,20 @@ def _reader_of_lines(source: Source, format_name: str | None) -> Format | None:
         return None
 
 
+def _is_refused(source: Source, format_name: str | None) -> bool:
+    """Whether the first lines say that none of them will be read, however many there are."""
+    try:
+        return _reader(source, format_name) in REFUSED
+    except TrajectoryError:
+        return False
+
+
 def _reader(source: Source, format_name: str | None) -> Format:
     if format_name is not None:
         for reader in FORMATS:
             if reader.name == format_name:
                 return reader
-        known = ", ".join(reader.name for reader in FORMATS)
+        known = ", ".join(format_names())
         raise TrajectoryError(f"{source.path}: unknown format {format_name!r}; expected one of {known}")
     for reader in FORMATS:
         if _recognises(reader, source):

@@ -62,6 +62,11 @@ def sniff(source: Source) -> bool:
 def read(source: Source) -> Iterator[Trajectory]:
     """One run a document."""
     if source.lines and not _is_document(source.lines[0][1]):
+        if source.number is not None:
+            where = f"line {source.lines[0][0]}"
+            raise refuse(
+                source, where, "expected a document with schema_version and steps, as the first line"
+            )
         header, steps = {}, []
         for line, value in source.lines:
             record = as_object(source, value, f"line {line}")

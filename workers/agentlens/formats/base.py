@@ -98,6 +98,13 @@ def as_object(source: Source, value: Json, position: str) -> dict[str, Json]:
     raise refuse(source, position, f"expected an object, found {kind_name(value)}")
 
 
+def line_objects(source: Source) -> list[tuple[str, dict[str, Json]]]:
+    """The lines of a format that has no other form, each an object with its position, or a refusal."""
+    if not source.lines:
+        raise refuse(source, "file", "expected JSON lines, found one document")
+    return [(f"line {line}", as_object(source, value, f"line {line}")) for line, value in source.lines]
+
+
 def as_list(source: Source, value: Json, position: str) -> list[Json]:
     """`value` as a list, or a refusal."""
     if isinstance(value, list):

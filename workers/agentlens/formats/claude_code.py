@@ -15,6 +15,7 @@ from workers.agentlens.formats.base import (
     as_text,
     inner,
     join_text,
+    line_objects,
     number,
     refuse,
     seconds,
@@ -54,7 +55,7 @@ def _root(folders: list[str]) -> str:
 
 def read(source: Source) -> Iterator[Trajectory]:
     """The file's one session."""
-    records = [(f"line {line}", as_object(source, value, f"line {line}")) for line, value in source.lines]
+    records = line_objects(source)
     folders = [record["cwd"].rstrip("/") for _, record in records if isinstance(record.get("cwd"), str)]
     reader = _Session(source, StateBuilder(root=_root(folders)))
     reader.records(records)

@@ -15,6 +15,7 @@ from workers.agentlens.formats.base import (
     as_text,
     inner,
     join_text,
+    line_objects,
     refuse,
     seconds,
     whole,
@@ -42,7 +43,7 @@ def sniff_rollout(source: Source) -> bool:
 
 def read_rollout(source: Source) -> Iterator[Trajectory]:
     """The file's one session."""
-    records = [(f"line {line}", as_object(source, value, f"line {line}")) for line, value in source.lines]
+    records = line_objects(source)
     meta = _first(source, records, "session_meta")
     context = _first(source, records, "turn_context")
     folder = meta.get("cwd") or context.get("cwd")
@@ -167,9 +168,7 @@ def read_exec(source: Source) -> Iterator[Trajectory]:
     builder = StateBuilder(keeps_directory=False)
     identifier = source.stem
     started: dict[str, tuple[str, dict[str, Json]]] = {}
-    for line, value in source.lines:
-        where = f"line {line}"
-        record = as_object(source, value, where)
+    for where, record in line_objects(source):
         kind = as_text(source, record.get("type"), f"{where}.type")
         if kind == "thread.started" and isinstance(record.get("thread_id"), str):
             identifier = record["thread_id"]

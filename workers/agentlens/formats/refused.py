@@ -53,6 +53,11 @@ def _is_spans(source: Source) -> bool:
     )
 
 
+def _is_own(source: Source) -> bool:
+    first = _first(source)
+    return "scoring_version" in first and not {"assessments", "donors", "wasted_steps"}.isdisjoint(first)
+
+
 def _refusal(name: str, recognises: Callable[[Source], bool], sentence: str) -> Format:
     def read(source: Source) -> Iterator[Trajectory]:
         raise refuse(source, "file", sentence)
@@ -61,6 +66,11 @@ def _refusal(name: str, recognises: Callable[[Source], bool], sentence: str) -> 
 
 
 REFUSED = (
+    _refusal(
+        "own",
+        _is_own,
+        "a report, reference or export that was made from runs is no run; give the logs themselves",
+    ),
     _refusal(
         "codex-tui",
         _is_codex_tui,

@@ -7,7 +7,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,7 +35,8 @@ def verdict(value: Json) -> RunOutcome:
     if isinstance(value, bool):
         return "passed" if value else "failed"
     if isinstance(value, (int, float)):
-        return "unknown" if math.isnan(value) else "passed" if value >= 1 else "failed"
+        # A number that is not itself is none; a whole one may be too long for `math.isnan`.
+        return "unknown" if value != value else "passed" if value >= 1 else "failed"  # noqa: PLR0124
     if isinstance(value, str):
         word = value.strip().lower()
         if word in _PASSED or word in _FAILED:
@@ -152,7 +152,8 @@ def read_labels(path: str, data: bytes) -> Labels:
     if text.lstrip().startswith("{") and (found := _labels_object(text)) is not None:
         return Labels(found)
     outcomes: dict[str, RunOutcome] = {}
-    for position, row in enumerate(_label_rows(path, text), start=1):
+    rows = _label_rows(path, text)
+    for position, row in enumerate(rows, start=1):
         names = [str(row[name]) for name in _KEYS if row.get(name)] if isinstance(row, dict) else []
         if not names:
             known = ", ".join(_KEYS)
@@ -164,6 +165,11 @@ def read_labels(path: str, data: bytes) -> Labels:
             outcomes[names[0]] = value
             if row.get("path"):
                 outcomes[str(row["path"])] = value
+    if rows and not outcomes:
+        raise TrajectoryError(
+            f"{path}: no row has a verdict; expected passed or failed, true or false, 1 or 0, in one of the "
+            f"columns {', '.join(_VERDICTS)}"
+        )
     return Labels(outcomes)
 
 
@@ -182,7 +188,7 @@ def _label_rows(path: str, text: str) -> list[Any]:
 def _labels_object(text: str) -> dict[str, RunOutcome] | None:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or any(name in value for name in _KEYS):
         return None
