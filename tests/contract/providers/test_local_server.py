@@ -18,7 +18,7 @@ from workers.core.reply import CompletionRequest, Message
 from workers.providers.attempts import AttemptCounter
 from workers.providers.chain import Link, default_models, resolve_chain
 from workers.providers.http import HttpClient
-from workers.providers.prices import price_of
+from workers.providers.prices import listing_of
 from workers.providers.registry import enabled
 from workers.providers.simulator.app import create_app
 from workers.providers.simulator.problem import MODELS
@@ -66,9 +66,9 @@ async def test_a_local_server_is_not_the_simulator_by_its_address(base_url: str)
     assert list(configs) == ["local"]
     # One model of its list, as of any real server; the simulator gives one of each family.
     assert default_models("local", MODELS) == MODELS[:1]
-    price = price_of("local", MODEL)
-    assert price is not None
-    assert not price.is_simulated
+    listing = listing_of("local", MODEL)
+    assert listing is not None
+    assert not listing.is_simulated
 
 
 async def test_a_reply_that_does_not_say_so_is_not_simulated() -> None:
