@@ -157,18 +157,21 @@ def beat() -> None:
         )
 
 
-def prepare() -> Settings:
-    """Settings and logs of a serving process, which ends with the process that started it, if that asks for it."""
+def prepare(*, linger_seconds: float = 0.0) -> Settings:
+    """Settings and logs of a serving process, which ends with the process that started it, if that asks for it.
+
+    `linger_seconds`: how much longer it serves then, for those who end at the same moment and still need it."""
     settings = load()
     log.configure(settings.log_level, as_json=settings.log_json)
     if environment().get("CONSENSUS_STOP_WITH_STDIN") == "1":
-        threading.Thread(target=_stop_with_stdin, daemon=True).start()
+        threading.Thread(target=_stop_with_stdin, args=(linger_seconds,), daemon=True).start()
     return settings
 
 
-def _stop_with_stdin() -> None:
+def _stop_with_stdin(linger_seconds: float) -> None:
     """A parent that was killed cannot stop its children; its end of the pipe closes all the same."""
     # The bare descriptor: a reader object's lock would trip the interpreter on its way out.
     while os.read(0, 1024):
         pass
+    time.sleep(linger_seconds)
     os.kill(os.getpid(), signal.SIGTERM)

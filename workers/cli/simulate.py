@@ -24,6 +24,11 @@ _REHEARSAL_KEY = "simulated"
 Rate = Annotated[float | None, typer.Option(min=1, rich_help_panel=_LIMITS)]
 
 
+#: When a killed `up` takes all its processes with it, its workers end the calls they have begun. Were the simulator
+#: gone before them, they would write those down as failed, and the run as degraded.
+LINGER_SECONDS = 4.0
+
+
 def register(app: typer.Typer) -> None:
     app.command(name="simulate-llm")(simulate_llm)
 
@@ -132,7 +137,7 @@ def simulate_llm(
 
     GET /simulator/stats and /simulator/arrivals tell what reached it; docs/simulator.md has the rest.
     """
-    prepare()
+    prepare(linger_seconds=LINGER_SECONDS)
     from workers.providers.simulator.app import create_app
     from workers.providers.simulator.faults.rule import refused_windows
     from workers.providers.simulator.faults.script import load_faults
