@@ -80,8 +80,8 @@ class DockerCage:
         self._proved: set[str] = set()
 
     def run(self, workspace: Workspace, command: Sequence[str], limits: Limits) -> CageResult | Unprovable:
-        if not command or not all(word and "\0" not in word for word in command[:1]):
-            raise InputError("a cage needs a command: a program's name, then its arguments")
+        if not command or not command[0] or any("\0" in word for word in command):
+            raise InputError("a cage needs a command: a program's name, then its arguments, none with a NUL")
         archive = pack(workspace) if workspace else None
         ready = self._admit()
         if isinstance(ready, Unprovable):
@@ -134,11 +134,8 @@ class DockerCage:
                 reason=Reason.NO_IMAGE,
                 sentence=f"no sandbox: the engine has no image {self.image}; `consensus sandbox build` makes it",
             )
-        except failures() as error:
-            return Unprovable(
-                reason=Reason.NO_ENGINE,
-                sentence=f"no sandbox: no Docker engine answers ({sentence_of(error)})",
-            )
+        except (CageError, *failures()) as error:
+            return Unprovable(reason=Reason.NO_ENGINE, sentence=f"no sandbox: {sentence_of(error)}")
         return _Ready(client=client, cores=cores, digest=digest)
 
     def _probe(self, ready: _Ready) -> Unprovable | None:

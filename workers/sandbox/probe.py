@@ -60,10 +60,9 @@ def faults(result: CageResult, *, uid: int) -> list[str]:
         said = result.stderr.text.strip().splitlines()
         return [f"the canary ended with {result.ending}, exit code {result.exit_code}: {' '.join(said[-1:])}"]
     try:
-        seen = json.loads(result.stdout.tail)
-    except ValueError:
+        return _compare(json.loads(result.stdout.tail), result.limits, uid)
+    except (ValueError, LookupError, TypeError):
         return ["the canary said nothing that can be read"]
-    return _compare(seen, result.limits, uid)
 
 
 def _compare(seen: Mapping[str, Any], limits: Limits, uid: int) -> list[str]:
