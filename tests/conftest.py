@@ -34,6 +34,35 @@ def pytest_report_header() -> str | None:
     return f"left out, because {_ZOO.name} is not beside the checkout: {', '.join(collect_ignore)}"
 
 
+#: The engine that the tests of the cage use. In CI there must be one.
+_TEST_DOCKER = os.environ.get("CONSENSUS_TEST_DOCKER")
+_WITHOUT_CAGE = not _TEST_DOCKER and os.environ.get("CI") != "true"
+_LEFT_OUT = pytest.StashKey[int]()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    caged = [item for item in items if item.get_closest_marker("cage")]
+    config.stash[_LEFT_OUT] = len(caged) if _WITHOUT_CAGE else 0
+    if config.stash[_LEFT_OUT]:
+        config.hook.pytest_deselected(items=caged)
+        items[:] = [item for item in items if item not in caged]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if left_out := config.stash.get(_LEFT_OUT, 0):
+        terminalreporter.write_line(
+            f"left out: {left_out} tests of the cage, because CONSENSUS_TEST_DOCKER names no Docker engine"
+        )
+
+
+@pytest.fixture(scope="session")
+def docker_host() -> str:
+    """The address of a real engine that has the cage's image."""
+    if _TEST_DOCKER is None:
+        pytest.fail("CONSENSUS_TEST_DOCKER must name a Docker engine, such as unix:///var/run/docker.sock")
+    return _TEST_DOCKER
+
+
 _TEST_DATABASE = os.environ.get("CONSENSUS_TEST_DATABASE_URL")
 _TEST_REDIS = os.environ.get("CONSENSUS_TEST_REDIS_URL")
 

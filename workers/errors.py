@@ -48,6 +48,10 @@ class UnavailableError(ConsensusError):
     """A service we need (database, broker, API) does not answer; trying later can help."""
 
 
+class CageError(UnavailableError):
+    """The cage broke, not the program in it; a later attempt can help."""
+
+
 class GovernorError(ConsensusError):
     """No slot was granted."""
 

@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from workers.errors import SettingsError
 
+_DOCKER_SCHEMES = ("unix://", "tcp://", "http://", "https://")
 _REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
 
 
@@ -45,6 +46,15 @@ class Settings(BaseSettings):
     url: str | None = Field(default=None, description="the API that the command line talks to")
     simulator_url: str | None = Field(
         default=None, description="the simulated provider, used when no key is set"
+    )
+    docker_host: str | None = Field(
+        default=None, description="the cage's Docker engine; unset: DOCKER_HOST, else the local socket"
+    )
+    cage_image: str | None = Field(
+        default=None, description="what generated code runs in; unset: the image of `consensus sandbox build`"
+    )
+    cages: int | None = Field(
+        default=None, ge=1, le=256, description="cages at once on one engine; unset: as many as it has cores"
     )
     log_level: str = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
     log_json: bool = Field(default=False, description="one JSON object a line instead of readable text")
@@ -97,6 +107,15 @@ class Settings(BaseSettings):
             return None
         if not value.startswith(_REDIS_SCHEMES):
             raise ValueError("must look like redis://host:6379/0")
+        return value
+
+    @field_validator("docker_host")
+    @classmethod
+    def _docker(cls, value: str | None) -> str | None:
+        if value is None or not value.strip():
+            return None
+        if not value.startswith(_DOCKER_SCHEMES):
+            raise ValueError("must look like unix:///var/run/docker.sock or tcp://host:2376")
         return value
 
     @field_validator("url", "simulator_url")

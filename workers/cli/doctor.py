@@ -8,16 +8,17 @@ import os
 import platform
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal
 
 import redis
 
 from workers.cli.reach import running_url
-from workers.errors import ConsensusError, SettingsError, UnavailableError
+from workers.cli.sandbox import open_cage
+from workers.errors import CageError, ConsensusError, SettingsError, UnavailableError
 from workers.provenance.migrate import head
 from workers.provenance.session import Database
 from workers.providers.registry import enabled, how_to_enable
+from workers.sandbox.base import Reason, Unprovable
 from workers.settings import Settings, environment
 from workers.teams import load_teams
 
@@ -39,7 +40,7 @@ def examine(settings: Settings) -> list[Diagnosis]:
         _broker,
         _providers,
         _teams,
-        _docker,
+        _cage,
         _serving,
     )
     return [check(settings) for check in checks]
@@ -134,12 +135,19 @@ def _teams(settings: Settings) -> Diagnosis:
     return Diagnosis("ok", f"teams: {', '.join(entry.team.name for entry in teams)}")
 
 
-def _docker(_: Settings) -> Diagnosis:
-    if shutil.which("docker") is None and not Path("/var/run/docker.sock").exists():
-        return Diagnosis(
-            "note", "Docker: not found; runs work, but claims of high severity stay advisory, untested"
-        )
-    return Diagnosis("ok", "Docker: found")
+def _cage(settings: Settings) -> Diagnosis:
+    cage = open_cage(settings)
+    try:
+        refused = cage.check()
+    except CageError as error:
+        refused = Unprovable(reason=Reason.NO_ENGINE, sentence=f"no sandbox: {error}")
+    finally:
+        cage.close()
+    if refused is None:
+        return Diagnosis("ok", f"sandbox: the Docker engine and {cage.image} are there, and its limits hold")
+    return Diagnosis(
+        "note", f"{refused.sentence}. Runs work, but claims of high severity stay advisory, untested"
+    )
 
 
 def _serving(settings: Settings) -> Diagnosis:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from workers import log
 from workers.cli.reach import connected
 from workers.core.team import SeatAt, family_of
 from workers.errors import ManifestError, UnavailableError
@@ -172,7 +173,10 @@ def doctor() -> int:
     from workers.cli.doctor import examine
 
     console = Console(highlight=False, soft_wrap=True)
-    findings = examine(load())
+    settings = load()
+    # What a check logs, it also says.
+    log.configure("ERROR", as_json=False)
+    findings = examine(settings)
     for finding in findings:
         console.print(f"{_MARK[finding.state]:>8} {escape(finding.text)}")
     return 3 if any(finding.state == "missing" for finding in findings) else 0

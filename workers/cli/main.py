@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from workers import settings
-from workers.cli import demo, inspect, limits, run, score, serve, simulate, trajectories
+from workers.cli import demo, inspect, limits, run, sandbox, score, serve, simulate, trajectories
 from workers.errors import ConsensusError
 
 #: Usage or refused input (DESIGN §7).
@@ -33,6 +33,7 @@ trajectories.register(app)
 serve.register(app)
 simulate.register(app)
 demo.register(app)
+sandbox.register(app)
 
 
 def main() -> None:
