@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -53,6 +53,9 @@ class Policy(Strict):
     )
     retries: int = Field(
         default=2, ge=0, le=10, description="N: a link of a chain sends at most N+1 requests"
+    )
+    injection_severity: Literal["low", "medium", "high", "critical"] = Field(
+        default="medium", description="of text in the code that tries to instruct its reviewers"
     )
 
 

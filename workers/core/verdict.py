@@ -14,6 +14,7 @@ from workers.core.artefact import Files, Span
 from workers.core.code_change import changed_spans
 from workers.core.consensus import Claim, Tally
 from workers.core.finding import Abstention, Review, Severity
+from workers.core.injection import CATEGORY, injection_claims
 from workers.core.run import Outcome, Stage
 from workers.core.team import Policy, bare_model
 
@@ -133,12 +134,13 @@ def decide(case: Case) -> Verdict:
     rulings: Mapping[str, Ruling] = {ruling.claim_id: ruling for ruling in case.rulings}
     policy = _within_reach(case)
     judged = tuple(judge(claim, rulings.get(claim.claim_id), changes, policy) for claim in case.tally.claims)
+    claims = judged + _injections(case)
     rejecting = any(item.stands and item.claim.severity >= REJECTING_SEVERITY for item in judged)
     outcome = Outcome.DEGRADED if reasons else Outcome.REJECTED if rejecting else Outcome.ACCEPTED
     return Verdict(
         outcome=outcome,
         reasons=reasons,
-        claims=judged,
+        claims=claims,
         coverage=Coverage(
             valid_reviews=len(case.reviews),
             panel_size=case.panel_size,
@@ -148,9 +150,24 @@ def decide(case: Case) -> Verdict:
                 item.claim.claim_id for item in judged if item.claim.severity >= GATED_SEVERITY
             ),
         ),
-        notes=_notes(case, judged),
+        notes=_notes(case, claims),
         files=dict(signed),
         signed_by_lead=case.signed is not None,
+    )
+
+
+def _injections(case: Case) -> tuple[JudgedClaim, ...]:
+    """What in the artefact tries to instruct its reviewers (PANEL). It is told, and it moves nothing: a text must
+    not be able to get itself accepted, nor somebody else's code rejected."""
+    return tuple(
+        JudgedClaim(
+            claim=claim,
+            state=ClaimState.ADVISORY,
+            is_agreed=False,
+            stands=False,
+            why="found by code, not by a vote: text that addresses the reviewers is data, and changes no verdict",
+        )
+        for claim in injection_claims(case.candidate, Severity[case.policy.injection_severity.upper()])
     )
 
 
@@ -264,4 +281,6 @@ def _notes(case: Case, judged: Sequence[JudgedClaim]) -> tuple[str, ...]:
         notes.append("reduced_diversity")
     if any(item.state is ClaimState.FIXED for item in judged):
         notes.append("fix_unverified")
+    if any(item.claim.category == CATEGORY and not item.claim.flagged_by for item in judged):
+        notes.append("injection_found")
     return tuple(notes)
