@@ -48,6 +48,8 @@ class Submitted:
     spec: str
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
     tests: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: The files are judged as they are; no coder is asked.
+    is_review: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +105,14 @@ def estimate(
     seats = {(place.stage, place.name): place.seat for place in team.seats()}
     reviewers = [seat for (stage, _), seat in seats.items() if stage is Stage.PANEL]
     coder = seats[Stage.CODER, "coder"]
-    candidate = _Pending(
-        likely=_usual(Stage.CODER, coder, at_least=likely_tokens("".join(submitted.files.values()))),
-        most=coder.max_tokens,
+    known = likely_tokens("".join(submitted.files.values()))
+    candidate = (
+        _Pending(likely=known, most=known * 2)
+        if submitted.is_review
+        else _Pending(
+            likely=_usual(Stage.CODER, coder, at_least=known),
+            most=coder.max_tokens,
+        )
     )
     # Claims are findings in fewer words. Were they put at all that reviewers may write, the lead's share would
     # leave most budgets no room for anybody else.
@@ -132,6 +139,7 @@ def estimate(
                 ),
             )
             for place in team.seats()
+            if not (submitted.is_review and place.stage is Stage.CODER)
         ),
     )
 

@@ -60,6 +60,29 @@ async def test_a_new_run_is_queued_recorded_and_submitted_once(
     assert event.payload["input_digest"] == row.input_digest
 
 
+async def test_code_to_judge_is_kept_with_what_was_left_out(
+    client: httpx.AsyncClient, database: Database
+) -> None:
+    left_out = [{"path": "logo.png", "reason": "binary"}]
+    body = {**SPEC, "review": True, "files": {"a.py": "x = 1\n"}, "left_out": left_out}
+    run_id = (await client.post("/v1/runs", json=body)).json()["id"]
+    diff = "--- a/a.py\n+++ b/a.py\n@@ -3 +3 @@\n-x = 2\n+x = 1\n"
+    of_diff = (await client.post("/v1/runs", json={**SPEC, "diff": diff})).json()["id"]
+
+    with database.begin() as connection:
+        material, changed = (
+            payload.load(connection, run_of(database, run).input_digest) for run in (run_id, of_diff)
+        )
+    assert material["files"] == body["files"]
+    assert material["review"] == {"left_out": left_out, "parts": {}, "removed": {}}
+    assert changed["files"] == {"a.py": "\n\nx = 1\n"}
+    assert changed["review"] == {
+        "left_out": [],
+        "parts": {"a.py": [[3, 3]]},
+        "removed": {"a.py": [{"before": 3, "text": "x = 2"}]},
+    }
+
+
 async def test_the_run_is_committed_before_it_is_submitted(database: Database, database_url: str) -> None:
     seen: list[RunState] = []
     services = Services(

@@ -15,34 +15,17 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from workers.cli.client import Client, RunEvent
+from workers.cli.code import read_code
 from workers.cli.follow import follow_one
 from workers.cli.money import usage_line
 from workers.cli.reach import connected
 from workers.cli.view import RunView, clean, outcome_text, verdict_panel
-from workers.core.artefact import MAX_FILES, files_problem
 from workers.core.budget import MOST_USD
 from workers.core.submission import MAX_SPEC_BYTES, decode_spec
 from workers.errors import InputError
 
 #: DESIGN §7.
 EXIT_CODES = {"accepted": 0, "rejected": 1, "degraded": 2, "cancelled": 4}
-
-#: What a folder given as code holds besides code.
-_SKIPPED_FOLDERS = frozenset(
-    {
-        ".git",
-        ".hg",
-        ".venv",
-        "venv",
-        "node_modules",
-        "__pycache__",
-        ".mypy_cache",
-        ".ruff_cache",
-        ".tox",
-        "dist",
-        "build",
-    }
-)
 
 AsJson = Annotated[bool, typer.Option("--json", help="print the result as one JSON object, nothing else")]
 
@@ -57,7 +40,8 @@ def run(
     spec: Annotated[str, typer.Argument(help="a file with the spec, or - for standard input")],
     team: Annotated[str, typer.Option(help="which team works on it")] = "consensus",
     code: Annotated[
-        Path | None, typer.Option(help="existing code, a file or a folder, that the spec is about")
+        Path | None,
+        typer.Option(help="existing code to review: a folder, a file, a unified diff, or - for a diff"),
     ] = None,
     budget_usd: Annotated[
         float | None, typer.Option(metavar="USD", help="spend no more than this, retries included")
@@ -76,7 +60,9 @@ def run(
     """
     body: dict[str, Any] = {"spec": read_spec(spec), "team": team, **_budget(budget_usd, budget_tokens)}
     if code is not None:
-        body["files"] = read_code(code)
+        if spec == str(code) == "-":
+            raise InputError("SPEC and --code are both -; only one of them can come from standard input")
+        body |= read_code(code)
     if dry_run:
         return _dry_run(body, as_json=as_json)
     console = Console(stderr=as_json, highlight=False)
@@ -177,36 +163,6 @@ def read_spec(place: str) -> str:
         ) from None
 
 
-def read_code(place: Path) -> dict[str, str]:
-    """The text files of a folder by relative path, or one file. Raises: InputError, also when there are too many."""
-    if not place.exists():
-        raise InputError(f"--code {place}: no such file or folder")
-    root = place if place.is_dir() else place.parent
-    paths = sorted(path for path in place.rglob("*") if _is_code(path, root)) if place.is_dir() else [place]
-    files: dict[str, str] = {}
-    for path in paths:
-        if len(files) > MAX_FILES:
-            break
-        try:
-            files[path.relative_to(root).as_posix()] = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            if path == place:
-                raise InputError(f"--code {place}: not UTF-8 text") from None
-        except OSError as error:
-            raise InputError(f"--code {path}: cannot be read: {error.strerror}") from None
-    if not files:
-        raise InputError(f"--code {place}: holds no text file")
-    problem = files_problem(files)
-    if problem:
-        raise InputError(f"--code {place}: {problem}")
-    return files
-
-
-def _is_code(path: Path, root: Path) -> bool:
-    inside = path.relative_to(root).parts
-    return not _SKIPPED_FOLDERS.intersection(inside) and path.is_file() and not path.is_symlink()
-
-
 def print_json(value: object) -> None:
     sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     sys.stdout.buffer.flush()
@@ -221,9 +177,16 @@ def _event(item: dict[str, Any]) -> RunEvent:
     return RunEvent(seq=item["seq"], kind=item["kind"], at=item["at"], payload=item["payload"] or {})
 
 
+def _files_to_print(verdict: dict[str, Any]) -> list[tuple[str, str]]:
+    """The code that the run wrote: of a folder under review only what the lead changed."""
+    files = verdict["files"]
+    changed = verdict["changed_files"] if "code_submitted" in verdict.get("notes", ()) else files
+    return [(path, files[path]) for path in changed]
+
+
 def _print_verdict(view: RunView, detail: dict[str, Any], console: Console) -> None:
     verdict = clean(detail["verdict"]) or {"files": {}}
-    for path, text in verdict["files"].items():
+    for path, text in _files_to_print(verdict):
         console.rule(escape(path), style="dim", align="left")
         console.print(
             Syntax(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from workers.core.artefact import Span, path_problem
-from workers.core.slices import Removed, merge
+from workers.core.slices import LeftOut, Removed, merge
 from workers.errors import SpecError
 
 #: A change below this line is left out: the blank lines above it would be all there is of the file.
@@ -19,14 +19,6 @@ MAX_LINE = 200_000
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _HEADER = re.compile(r'diff --git (?:"?a/)')
 _RENAMED = re.compile(r"(?:rename|copy) to (.+)")
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
-    """A file that nobody is shown, and why."""
-
-    path: str
-    reason: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +36,7 @@ def looks_like_diff(text: str) -> bool:
 
 def parse_diff(text: str) -> Diff:
     """The changed files. Raises: SpecError, with the line, for what is no unified diff."""
-    reader = _Reader(text.split("\n"))
+    reader = _Reader(text.removesuffix("\n").split("\n"))
     reader.read()
     if not reader.parts and not reader.left_out:
         raise SpecError("the diff changes no file; give the output of `git diff` or `diff -u`")

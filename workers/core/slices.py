@@ -51,6 +51,14 @@ _ATTACHED = re.compile(r"\s*(?:@|#|//|/\*|\*|--)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A file that nobody is shown, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
     """Lines that a change took out, before line `before` of the file as it is now."""
 

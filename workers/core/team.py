@@ -54,6 +54,12 @@ class Policy(Strict):
     retries: int = Field(
         default=2, ge=0, le=10, description="N: a link of a chain sends at most N+1 requests"
     )
+    context_tokens: int | None = Field(
+        default=None,
+        ge=1000,
+        le=2_000_000,
+        description="most tokens of code that one seat is shown; default: what its smallest model's window holds",
+    )
     injection_severity: Literal["low", "medium", "high", "critical"] = Field(
         default="medium", description="of text in the code that tries to instruct its reviewers"
     )

@@ -16,6 +16,7 @@ from workers.core.consensus import Claim, Tally
 from workers.core.finding import Abstention, Review, Severity
 from workers.core.injection import CATEGORY, injection_claims
 from workers.core.run import Outcome, Stage
+from workers.core.slices import LeftOut, unseen
 from workers.core.team import Policy, bare_model
 
 #: From this severity on a claim that stands rejects the code.
@@ -87,6 +88,10 @@ class Coverage:
     abstained: tuple[Abstention, ...]
     unsupported_findings: int
     ungated_claims: tuple[str, ...]
+    #: Files that were never sent to anybody; lines that no valid review was shown; lines that too few for a quorum saw.
+    left_out: tuple[LeftOut, ...] = ()
+    not_reviewed: tuple[Span, ...] = ()
+    thinly_reviewed: tuple[Span, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +108,11 @@ class Case:
     tally: Tally
     rulings: Sequence[Ruling] = ()
     failures: Sequence[StageFailure] = ()
+    #: The candidate is code that was submitted to be judged; no coder was asked.
+    is_submitted: bool = False
+    left_out: Sequence[LeftOut] = ()
+    #: What each reviewer was not shown.
+    hidden: Mapping[str, Sequence[Span]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +126,8 @@ class Verdict:
     notes: tuple[str, ...]
     files: Files
     signed_by_lead: bool
+    #: Paths whose text the lead changed.
+    changed_files: tuple[str, ...] = ()
 
     def as_data(self) -> dict[str, Any]:
         """Plain data for JSON; equal verdicts give equal data."""
@@ -135,6 +147,9 @@ def decide(case: Case) -> Verdict:
     policy = _within_reach(case)
     judged = tuple(judge(claim, rulings.get(claim.claim_id), changes, policy) for claim in case.tally.claims)
     claims = judged + _injections(case)
+    not_reviewed, thinly_reviewed = unseen(
+        [case.hidden.get(review.reviewer, ()) for review in case.reviews], heads=case.policy.quorum.heads
+    )
     rejecting = any(item.stands and item.claim.severity >= REJECTING_SEVERITY for item in judged)
     outcome = Outcome.DEGRADED if reasons else Outcome.REJECTED if rejecting else Outcome.ACCEPTED
     return Verdict(
@@ -149,10 +164,16 @@ def decide(case: Case) -> Verdict:
             ungated_claims=tuple(
                 item.claim.claim_id for item in judged if item.claim.severity >= GATED_SEVERITY
             ),
+            left_out=tuple(case.left_out),
+            not_reviewed=not_reviewed,
+            thinly_reviewed=thinly_reviewed,
         ),
         notes=_notes(case, claims),
         files=dict(signed),
         signed_by_lead=case.signed is not None,
+        changed_files=tuple(
+            path for path in sorted(signed) if case.candidate and case.candidate.get(path) != signed[path]
+        ),
     )
 
 
@@ -272,7 +293,7 @@ def _short_of_quorum(claim: Claim, policy: Policy) -> str:
 
 
 def _notes(case: Case, judged: Sequence[JudgedClaim]) -> tuple[str, ...]:
-    notes = []
+    notes = ["code_submitted"] if case.is_submitted else []
     families = {review.family for review in case.reviews}
     coder = bare_model(case.coder_model) if case.coder_model else None
     shares_model = any(bare_model(review.model) == coder for review in case.reviews)

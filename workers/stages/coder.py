@@ -1,4 +1,4 @@
-"""The coder writes the candidate."""
+"""The coder writes the candidate, unless code was submitted to be judged as it is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from workers.stages.seat import Work
 
 
 def write_candidate(work: Work) -> tuple[str, dict[str, Any]]:
-    """Files for the spec, from the first model that gives some."""
+    """Files for the spec, from the first model that gives some; submitted code is taken as it is, nobody is asked."""
+    if work.material.existing is not None:
+        return "candidate.submitted", {
+            "seat": work.key.seat,
+            "files": dict(work.material.files),
+            "tests": dict(work.material.tests),
+            "left_out": work.material.existing.as_data()["left_out"],
+            # Nobody's: whoever must differ from the coder's family differs from this.
+            **{"provider": "", "model": "", "family": "", "simulated": False},
+        }
     answered = ask(
         work,
         answer_type=CoderAnswer,

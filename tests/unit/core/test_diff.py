@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.core.artefact import Span
-from workers.core.diff import MAX_LINE, LeftOut, looks_like_diff, parse_diff
-from workers.core.slices import Removed
+from workers.core.diff import MAX_LINE, looks_like_diff, parse_diff
+from workers.core.slices import LeftOut, Removed
 from workers.errors import SpecError
 
 DIFF = """\
