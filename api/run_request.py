@@ -51,6 +51,9 @@ class RunRequest(BaseModel):
     left_out: list[LeftOutIn] = Field(
         default_factory=list, description="with `review`: files that were not sent, for the coverage receipt"
     )
+    sarif: dict[str, Any] | None = Field(
+        default=None, description="alarms of a scanner about the code to judge, SARIF 2.1.0; implies `review`"
+    )
     priority: int = Field(default=0, ge=0, le=9, description="0 is served first")
     metadata: dict[str, Any] = Field(default_factory=dict, description="kept and given back, never read")
     budget_usd: Decimal | None = Field(
@@ -106,6 +109,11 @@ class RunRequest(BaseModel):
         if problem:
             raise ValueError(problem)
         return value
+
+    @property
+    def is_review(self) -> bool:
+        """Whether the code is judged as it is."""
+        return self.review or self.diff is not None or self.sarif is not None
 
 
 #: NUL, which PostgreSQL's text and JSON refuse, and lone surrogates, which UTF-8 does not have.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -22,6 +23,7 @@ from workers.errors import NotFoundError, SpecError
 from workers.estimate import RunEstimate, Submitted, check_priced, estimate, estimate_data
 from workers.provenance import payload
 from workers.provenance.repository import runs, usage
+from workers.sarif.read import alarms_in
 from workers.teams import load_team, prompt_environment
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
@@ -82,9 +84,11 @@ def create(
 
 def _code(body: RunRequest) -> tuple[Files, Existing | None]:
     """The submitted code, and what goes with it if it is to be judged as it is. Raises: SpecError."""
-    if body.review or body.diff is not None:
+    if body.is_review:
         left_out = [LeftOut(path=item.path, reason=item.reason) for item in body.left_out]
-        return check_reviewed(body.files, diff=body.diff, left_out=left_out)
+        files, existing = check_reviewed(body.files, diff=body.diff, left_out=left_out)
+        alarms = () if body.sarif is None else alarms_in(body.sarif, files)
+        return files, dataclasses.replace(existing, alarms=alarms)
     if body.left_out:
         raise SpecError("left_out: belongs to code that is to be judged; set review to true")
     check_files("files", body.files)
@@ -95,9 +99,7 @@ def _estimate(team: Team, body: RunRequest, files: Files, services: Services) ->
     prompts = prompt_environment()
     return estimate(
         team,
-        Submitted(
-            spec=body.spec, files=files, tests=body.tests, is_review=body.review or body.diff is not None
-        ),
+        Submitted(spec=body.spec, files=files, tests=body.tests, is_review=body.is_review),
         enabled=services.enabled(),
         price_of=services.price_of,
         render=lambda name, **values: prompts.get_template(name).render(**values),

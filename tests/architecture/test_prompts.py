@@ -6,6 +6,7 @@ import pytest
 from jinja2 import meta
 
 from workers.core.answers import Answer, CoderAnswer, ConsensusAnswer, LeadAnswer, ReviewAnswer
+from workers.core.triage_answer import TriageAnswer
 from workers.providers.simulator.material import read_question
 from workers.teams import built_in_folder, prompt_environment
 
@@ -14,6 +15,7 @@ ROLES: dict[str, type[Answer]] = {
     "reviewer": ReviewAnswer,
     "consensus": ConsensusAnswer,
     "lead": LeadAnswer,
+    "triage": TriageAnswer,
 }
 VARIABLES: dict[str, set[str]] = {
     "material.md": {"spec", "files", "tests", "claims", "reviews"},

@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from workers.cli.ignore import Rule, is_ignored, read_rules
 from workers.core.artefact import files_problem, path_problem
 from workers.core.diff import looks_like_diff, parse_diff
 from workers.core.submission import MAX_LEFT_OUT, MAX_REVIEWED_CHARACTERS, MAX_REVIEWED_FILES
-from workers.errors import InputError, SpecError
+from workers.errors import InputError, SarifError, SpecError
+from workers.sarif.read import alarms_in
 
 #: What a folder given as code holds besides code.
 SKIPPED_FOLDERS = frozenset(
@@ -73,6 +76,29 @@ def read_code(place: Path) -> dict[str, Any]:
     if place.suffix in _DIFF_SUFFIXES or looks_like_diff(text):
         return _diff(text, str(place))
     return _fields(place, {place.name: text}, [])
+
+
+def read_alarms(place: Path, fields: dict[str, Any]) -> dict[str, Any]:
+    """A SARIF file as it came, once it is known that alarms about the code can be read from it. Raises: InputError."""
+    try:
+        with place.open("rb") as source:
+            body = source.read(MAX_DIFF_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"--sarif {place}: cannot be read: {error.strerror}") from None
+    if len(body) > MAX_DIFF_BYTES:
+        raise InputError(f"--sarif {place}: is larger than {MAX_DIFF_BYTES:,} bytes; split it by folder")
+    try:
+        value = orjson.loads(body.removeprefix(b"\xef\xbb\xbf"))
+    except orjson.JSONDecodeError as error:
+        raise InputError(
+            f"--sarif {place}: is no JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+        ) from None
+    paths = parse_diff(fields["diff"]).files if "diff" in fields else fields["files"]
+    try:
+        alarms_in(value, paths)
+    except SarifError as error:
+        raise InputError(f"--sarif {place}: {error}") from None
+    return dict(value)
 
 
 def _decoded(body: bytes, place: str) -> str:

@@ -15,7 +15,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from workers.cli.client import Client, RunEvent
-from workers.cli.code import read_code
+from workers.cli.code import read_alarms, read_code
 from workers.cli.follow import follow_one
 from workers.cli.money import usage_line
 from workers.cli.reach import connected
@@ -27,6 +27,9 @@ from workers.errors import InputError
 #: DESIGN §7.
 EXIT_CODES = {"accepted": 0, "rejected": 1, "degraded": 2, "cancelled": 4}
 
+#: The spec of a run that was given alarms and no spec of its own.
+TRIAGE_SPEC = "Judge every alarm of the scanner on the code: a weakness that can do harm, or a false alarm?"
+
 AsJson = Annotated[bool, typer.Option("--json", help="print the result as one JSON object, nothing else")]
 
 
@@ -37,11 +40,22 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    spec: Annotated[str, typer.Argument(help="a file with the spec, or - for standard input")],
-    team: Annotated[str, typer.Option(help="which team works on it")] = "consensus",
+    spec: Annotated[
+        str | None,
+        typer.Argument(help="a file with the spec, or - for standard input; optional with --sarif"),
+    ] = None,
+    team: Annotated[
+        str | None, typer.Option(help="which team works on it; default: consensus, with --sarif sast-triage")
+    ] = None,
     code: Annotated[
         Path | None,
         typer.Option(help="existing code to review: a folder, a file, a unified diff, or - for a diff"),
+    ] = None,
+    sarif: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="a scanner's alarms about --code (SARIF 2.1.0), to judge one by one"
+        ),
     ] = None,
     budget_usd: Annotated[
         float | None, typer.Option(metavar="USD", help="spend no more than this, retries included")
@@ -58,11 +72,21 @@ def run(
 
     Exit code: 0 accepted (or a dry run), 1 rejected, 2 degraded, 3 usage or refused input, 4 cancelled.
     """
-    body: dict[str, Any] = {"spec": read_spec(spec), "team": team, **_budget(budget_usd, budget_tokens)}
+    if spec is None and sarif is None:
+        raise InputError("Missing argument 'SPEC'; give a file with the spec, or -")
+    body: dict[str, Any] = {
+        "spec": TRIAGE_SPEC if spec is None else read_spec(spec),
+        "team": team or ("sast-triage" if sarif else "consensus"),
+        **_budget(budget_usd, budget_tokens),
+    }
     if code is not None:
         if spec == str(code) == "-":
             raise InputError("SPEC and --code are both -; only one of them can come from standard input")
         body |= read_code(code)
+    if sarif is not None:
+        if code is None:
+            raise InputError(f"--sarif {sarif}: give with --code the code that the alarms are about")
+        body["sarif"] = read_alarms(sarif, body)
     if dry_run:
         return _dry_run(body, as_json=as_json)
     console = Console(stderr=as_json, highlight=False)

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from workers.core.alarm import Alarm
 from workers.core.artefact import Files, Span, files_problem
 from workers.core.diff import parse_diff
 from workers.core.slices import LeftOut, Removed
@@ -26,16 +27,19 @@ class Existing:
     left_out: tuple[LeftOut, ...] = ()
     parts: Mapping[str, tuple[Span, ...]] = dataclasses.field(default_factory=dict)
     removed: Mapping[str, tuple[Removed, ...]] = dataclasses.field(default_factory=dict)
+    #: Alarms of a scanner about the code; the panel judges them instead of looking for defects of its own.
+    alarms: tuple[Alarm, ...] = ()
 
     def as_data(self) -> dict[str, Any]:
         """Plain data, as it is kept with the spec."""
-        return {
+        data: dict[str, Any] = {
             "left_out": [dataclasses.asdict(item) for item in self.left_out],
             "parts": {path: [[span.start, span.end] for span in spans] for path, spans in self.parts.items()},
             "removed": {
                 path: [dataclasses.asdict(item) for item in items] for path, items in self.removed.items()
             },
         }
+        return {**data, "alarms": [alarm.as_data() for alarm in self.alarms]} if self.alarms else data
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Self:
@@ -48,6 +52,7 @@ class Existing:
             removed={
                 path: tuple(Removed(**item) for item in items) for path, items in value["removed"].items()
             },
+            alarms=tuple(map(Alarm.of, value.get("alarms", ()))),
         )
 
 

@@ -17,6 +17,8 @@ from workers.core.run import Stage
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 Link = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*/\S+$", max_length=200)]
 
+Cwe = Annotated[str, StringConstraints(pattern=r"^CWE-[1-9][0-9]{0,4}$")]
+
 
 class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
@@ -76,6 +78,9 @@ class Team(Strict):
     consensus: Seat
     lead: Seat
     policy: Policy = Policy()
+    never_dismiss_cwe: tuple[Cwe, ...] = Field(
+        default=(), max_length=500, description="alarms of these weaknesses no model may dismiss"
+    )
 
     @field_validator("reviewers")
     @classmethod

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Literal
 
+from workers.core.alarm import Triage
 from workers.core.artefact import Files, Span
 from workers.core.code_change import changed_spans
 from workers.core.consensus import Claim, Tally
@@ -113,6 +114,8 @@ class Case:
     left_out: Sequence[LeftOut] = ()
     #: What each reviewer was not shown.
     hidden: Mapping[str, Sequence[Span]] = dataclasses.field(default_factory=dict)
+    #: Alarms of a scanner, whose fate is settled already; None where the panel's own claims are judged.
+    judged: tuple[JudgedClaim, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +148,11 @@ def decide(case: Case) -> Verdict:
     changes = changed_spans(case.candidate, signed)
     rulings: Mapping[str, Ruling] = {ruling.claim_id: ruling for ruling in case.rulings}
     policy = _within_reach(case)
-    judged = tuple(judge(claim, rulings.get(claim.claim_id), changes, policy) for claim in case.tally.claims)
+    judged = case.judged
+    if judged is None:
+        judged = tuple(
+            judge(claim, rulings.get(claim.claim_id), changes, policy) for claim in case.tally.claims
+        )
     claims = judged + _injections(case)
     not_reviewed, thinly_reviewed = unseen(
         [case.hidden.get(review.reviewer, ()) for review in case.reviews], heads=case.policy.quorum.heads
@@ -174,6 +181,20 @@ def decide(case: Case) -> Verdict:
         changed_files=tuple(
             path for path in sorted(signed) if case.candidate and case.candidate.get(path) != signed[path]
         ),
+    )
+
+
+def judged_alarms(fates: Sequence[Triage]) -> tuple[JudgedClaim, ...]:
+    """Alarms as the verdict lists them: what is not dismissed stands, whatever the lead says of it."""
+    return tuple(
+        JudgedClaim(
+            claim=fate.claim,
+            state=ClaimState.DISMISSED if fate.is_dismissed else ClaimState.UPHELD,
+            is_agreed=fate.is_dismissed,
+            stands=not fate.is_dismissed,
+            why=fate.why,
+        )
+        for fate in fates
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workers.core.answers import CoderAnswer
+from workers.core.submission import Existing
 from workers.stages.ask import ask, provenance_of
 from workers.stages.seat import Work
 
@@ -16,7 +17,7 @@ def write_candidate(work: Work) -> tuple[str, dict[str, Any]]:
             "seat": work.key.seat,
             "files": dict(work.material.files),
             "tests": dict(work.material.tests),
-            "left_out": work.material.existing.as_data()["left_out"],
+            **_kept_with(work.material.existing),
             # Nobody's: whoever must differ from the coder's family differs from this.
             **{"provider": "", "model": "", "family": "", "simulated": False},
         }
@@ -40,3 +41,9 @@ def write_candidate(work: Work) -> tuple[str, dict[str, Any]]:
         "notes": answer.notes,
         **provenance_of(answered),
     }
+
+
+def _kept_with(existing: Existing) -> dict[str, Any]:
+    """What the verdict needs to know of submitted code: what was left out, and the alarms, if there are any."""
+    data = existing.as_data()
+    return {name: data[name] for name in ("left_out", "alarms") if name in data}

@@ -10,7 +10,7 @@ from workers.core.finding import Abstention
 from workers.core.run import Finish, RunState, SeatState, Stage, next_step
 from workers.core.slices import LeftOut
 from workers.core.team import Team
-from workers.core.verdict import Case, Ruling, StageFailure, Verdict, decide
+from workers.core.verdict import Case, Ruling, StageFailure, Verdict, decide, judged_alarms
 from workers.errors import UnavailableError
 from workers.provenance import ledger
 from workers.provenance.repository import calls, runs, stages
@@ -21,6 +21,7 @@ from workers.stages.consensus import reviews_of, tally_of
 from workers.stages.context import Context
 from workers.stages.seat import team_of
 from workers.stages.shown import hidden_from
+from workers.stages.triage import triaged
 
 
 def finish_run(context: Context, run_id: str) -> Verdict | None:
@@ -78,6 +79,7 @@ def case_of(team: Team, rows: list[SeatRow]) -> Case:
             seat: hidden_from(result) for (stage, seat), result in results.items() if stage is Stage.PANEL
         },
         tally=tally_of(counted) if counted else tally(reviews, files),
+        judged=judged_alarms(triaged(results, reviews, team)) if (candidate or {}).get("alarms") else None,
         rulings=tuple(
             Ruling(**{**item, "changed": tuple(Span(**span) for span in item["changed"])})
             for item in (signed["rulings"] if signed else ())

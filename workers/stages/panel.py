@@ -12,10 +12,13 @@ from workers.core.run import Stage
 from workers.stages.ask import ask, provenance_of
 from workers.stages.seat import Work
 from workers.stages.shown import left_out_data, shown_to
+from workers.stages.triage import judge_alarms
 
 
 def review_candidate(work: Work) -> tuple[str, dict[str, Any]]:
-    """This seat's findings about the candidate."""
+    """This seat's findings about the candidate, or its judgements of the alarms that came with it."""
+    if work.results[Stage.CODER, "coder"].get("alarms"):
+        return judge_alarms(work)
     files, selection = shown_to(work, work.results[Stage.CODER, "coder"]["files"])
     answered = ask(
         work,
