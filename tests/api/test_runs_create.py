@@ -256,3 +256,31 @@ async def test_with_the_broker_away_a_run_is_accepted_and_stays_queued(
     assert run_of(database, answer.json()["id"]).state is RunState.QUEUED
     assert ready.status_code == 503
     assert "broker does not answer" in ready.json()["detail"]
+
+
+async def test_alarms_are_kept_as_they_were_understood(client: httpx.AsyncClient, database: Database) -> None:
+    place = {"artifactLocation": {"uri": "./a.py"}, "region": {"startLine": 1}}
+    alarm = {"ruleId": "B602", "message": {"text": "shell\x00"}, "locations": [{"physicalLocation": place}]}
+    sarif = {"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "Bandit"}}, "results": [alarm]}]}
+    body = {**SPEC, "files": {"a.py": "x = 1\n"}, "sarif": sarif}
+    run_id = (await client.post("/v1/runs", json=body)).json()["id"]
+
+    with database.begin() as connection:
+        material = payload.load(connection, run_of(database, run_id).input_digest)
+    (kept,) = material["review"]["alarms"]
+    assert (kept["alarm_id"], kept["tool"], kept["rule"], kept["message"]) == (
+        "A1",
+        "Bandit",
+        "B602",
+        "shell�",
+    )
+    assert kept["span"] == {"path": "a.py", "start": 1, "end": 1}
+
+
+async def test_a_file_that_is_no_sarif_is_refused_with_its_place(client: httpx.AsyncClient) -> None:
+    body = {**SPEC, "files": {"a.py": "x = 1\n"}, "sarif": {"runs": [{"results": {}}, {"results": "x"}]}}
+    answer = await client.post("/v1/runs", json=body)
+    assert (answer.status_code, answer.json()["detail"]) == (
+        422,
+        "runs[1].results: is a text; SARIF has an array there",
+    )

@@ -67,6 +67,7 @@ def test_an_alarm_goes_only_with_verified_quotes_of_two_families(bench: Bench, m
 
     assert states(verdict) == {"A1": "dismissed", "A2": "upheld"}
     assert verdict["outcome"] == "rejected"
+    assert "only_alarms_judged" in verdict["notes"]
     assert verdict["claims"][1]["why"] == "kept: no model may dismiss CWE-78"
     assert dict(models.requests) == {"birch-1": 1, "cedar-1": 1, "cedar-2": 1}, (
         "nobody merges a scanner's alarms"

@@ -315,6 +315,9 @@ def _short_of_quorum(claim: Claim, policy: Policy) -> str:
 
 def _notes(case: Case, judged: Sequence[JudgedClaim]) -> tuple[str, ...]:
     notes = ["code_submitted"] if case.is_submitted else []
+    if case.judged is not None:
+        # The receipt then counts reviews of the alarms; nobody looked for anything else.
+        notes.append("only_alarms_judged")
     families = {review.family for review in case.reviews}
     coder = bare_model(case.coder_model) if case.coder_model else None
     shares_model = any(bare_model(review.model) == coder for review in case.reviews)

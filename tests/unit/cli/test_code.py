@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from workers.cli.code import MAX_FILE_BYTES, read_code
+from workers.cli.code import MAX_FILE_BYTES, read_alarms, read_code
 from workers.cli.ignore import is_ignored, read_rules
+from workers.cli.main import execute
 from workers.errors import InputError
 
 DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n"
@@ -135,3 +137,37 @@ def test_a_rule_for_folders_ignores_folders_and_a_rule_below_only_what_is_there(
 
 def test_many_stars_are_not_slow() -> None:
     assert not is_ignored("a" * 200, read_rules("*" * 60 + "b", ""), is_folder=False)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is no JSON: line 1"),
+        ("[]", "the file: is an array; SARIF has an object there"),
+        ('{"runs": [{"results": [7]}]}', "runs[0].results[0]: is a number; SARIF has an object there"),
+        ('{"runs": []}', "runs: hold no alarm that is open"),
+    ],
+)
+def test_a_bad_file_of_alarms_gets_one_sentence_with_its_place(
+    content: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, **{"code/a.py": "x = 1\n", "alarms.sarif": content})
+    code, alarms = str(tmp_path / "code"), str(tmp_path / "alarms.sarif")
+    assert execute(["run", "--code", code, "--sarif", alarms]) == 3
+    assert f"--sarif {alarms}: {message}" in " ".join(capsys.readouterr().err.split())
+
+
+def test_alarms_need_code_and_a_run_needs_a_spec_or_alarms(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert execute(["run", "--sarif", str(tmp_path / "x.sarif")]) == 3
+    assert "give with --code the code that the alarms are about" in " ".join(capsys.readouterr().err.split())
+    assert execute(["run", "--code", str(tmp_path)]) == 3
+    assert "Missing argument 'SPEC'" in capsys.readouterr().err
+
+
+def test_alarms_are_submitted_as_they_came(tmp_path: Path) -> None:
+    result = {"locations": [{"physicalLocation": {"artifactLocation": {"uri": "a.py"}}}], "ruleId": "R"}
+    log = {"runs": [{"results": [result]}], "own": 1}
+    write(tmp_path, **{"a.py": "x = 1\n", "alarms.sarif": json.dumps(log)})
+    assert read_alarms(tmp_path / "alarms.sarif", {"files": {"a.py": "x = 1\n"}}) == log
