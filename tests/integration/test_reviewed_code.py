@@ -107,6 +107,19 @@ def test_what_no_reviewer_was_shown_is_named_to_the_line(bench: Bench, models: M
     assert (verdict["files"], verdict["changed_files"]) == ({"big.py": BIG}, [])
 
 
+def test_a_file_that_the_spec_names_comes_first(bench: Bench, models: ModelServer) -> None:
+    team = team_data()
+    team["policy"]["context_tokens"] = 1000
+    models.behave["cedar-2"] = signs({})
+    files, existing = check_reviewed({"a.py": BIG, "z.py": "x = 1\n"}, diff=None, left_out=[])
+    team_spec = {"spec": "Look at z.py and at nothing else.", "files": files, "review": existing.as_data()}
+
+    verdict = bench.verdict(bench.submit(Team.model_validate(team), **team_spec))
+
+    assert {span["path"] for span in verdict["coverage"]["not_reviewed"]} == {"a.py"}
+    assert "1 | x = 1" in shown(models, "birch-1")
+
+
 def test_reviewers_with_different_windows_leave_a_thin_place(
     bench: Bench, models: ModelServer, monkeypatch: Any
 ) -> None:

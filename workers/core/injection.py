@@ -36,9 +36,11 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "dictates a reviewer's answer",
         re.compile(
-            r"\b(?:report|return|output|answer|respond|reply)\b[\w ,:{'\"-]{0,40}"
+            r"\b(?:report|return|output|answer|respond|reply)\b[\w ,:'\"-]{0,40}"
             r"(?:\b(?:no|zero|0) (?:findings?|issues?|problems?|defects?|vulnerabilit(?:y|ies)|alarms?)\b"
-            r"|\ban? empty (?:list|array) of (?:findings|issues)\b|[\"']findings[\"'] ?: ?\[ ?\])",
+            r"|\ban? empty (?:list|array) of (?:findings|issues)\b)"
+            # Code returns such a thing; only an order answers with it.
+            r"|\b(?:answer|respond|reply|report)\b[\w ,:{'\"-]{0,40}[\"']findings[\"'] ?: ?\[ ?\]",
             re.IGNORECASE,
         ),
     ),

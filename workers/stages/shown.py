@@ -29,12 +29,22 @@ def shown_to(
     removed = existing.removed if existing else {}
     tests = list(work.material.tests.values())
     taken = sum(map(likely_tokens, [work.material.spec, *tests, *beside]))
-    selection = choose(files, max(0, context_tokens(work) - taken), parts=parts, first=first)
+    room = max(0, context_tokens(work) - taken)
+    selection = choose(files, room, parts=parts, first=(*first, *_named(files, work.material.spec)))
     texts = {
         path: view(files[path], selection.shown[path], removed.get(path, ()))
         for path in sorted(selection.shown)
     }
     return texts, selection
+
+
+def _named(files: Files, spec: str) -> list[Span]:
+    """The files that the spec speaks of."""
+    return [
+        Span(path=path, start=1, end=max(1, len(text.splitlines())))
+        for path, text in files.items()
+        if path.rpartition("/")[2] in spec
+    ]
 
 
 def context_tokens(work: Work) -> int:

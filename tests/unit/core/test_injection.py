@@ -36,6 +36,7 @@ HOSTILE = (
 
 #: Code and prose about prompts, ignoring and reviewing, all of it honest.
 HONEST = (
+    '        return {"findings": [], "summary": summary}',
     "# Note to code reviewers: the order of these lines matters.",
     "# Ignore the previous value: the cache is rebuilt anyway.",
     "git_ignore_rules = read(path)",
