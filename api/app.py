@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api import errors
 from api.dependencies import Services
 from api.live import Hub
-from api.routers import events, health, provenance, providers, runs, teams
+from api.routers import events, health, provenance, providers, results, runs, teams
 from workers.celery_app import configure
 from workers.enqueue import broker_problem, submit_run
 from workers.errors import SettingsError
@@ -68,7 +68,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     app.add_middleware(BodyLimit)
     errors.install(app)
-    for module in (runs, events, provenance, teams, providers, health):
+    for module in (runs, events, results, provenance, teams, providers, health):
         app.include_router(module.router, responses=errors.DESCRIBED)
     return app
 

@@ -4,104 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import difflib
-import math
-import re
-from decimal import Decimal
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
-from workers.core.budget import MOST_USD
 from workers.governor.base import Limits, Snapshot
 from workers.provenance.ledger import Event
 from workers.provenance.repository.accounts import Published
 from workers.provenance.repository.runs import Run
 from workers.provenance.repository.usage import RunUsage, orphan_data, usd_number
-
-#: Metadata nested deeper than this is an accident, and would be one for whoever reads it.
-MAX_METADATA_DEPTH = 32
-
-
-class RunRequest(BaseModel):
-    """A spec line (DESIGN §7); only `spec` is required."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {"spec": "Write slugify(text): lower case, words joined by '-'.", "team": "consensus"}
-            ]
-        },
-    )
-
-    spec: str = Field(description="what the code should do, in words; at most 1 MiB")
-    id: str | None = Field(default=None, min_length=1, max_length=200, description="your own name for it")
-    team: str = Field(default="consensus", max_length=100)
-    files: dict[str, str] = Field(default_factory=dict, description="existing code, by relative path")
-    tests: dict[str, str] = Field(default_factory=dict, description="existing tests, by relative path")
-    priority: int = Field(default=0, ge=0, le=9, description="0 is served first")
-    metadata: dict[str, Any] = Field(default_factory=dict, description="kept and given back, never read")
-    budget_usd: Decimal | None = Field(
-        default=None,
-        gt=0,
-        le=MOST_USD,
-        decimal_places=6,
-        description="the run spends no more US dollars than this, retries included",
-    )
-    budget_tokens: int | None = Field(
-        default=None, gt=0, le=2**53, description="the run uses no more tokens than this, in and out together"
-    )
-    dry_run: bool = Field(default=False, description="only say what it will cost; nothing is sent or stored")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fields_are_known(cls, value: object) -> object:
-        unknown = [name for name in value if name not in cls.model_fields] if isinstance(value, dict) else []
-        if unknown:
-            close = difflib.get_close_matches(str(unknown[0]), cls.model_fields, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ";"
-            raise ValueError(
-                f"there is no field {str(unknown[0])[:80]!r}{hint} allowed are {', '.join(cls.model_fields)}"
-            )
-        return value
-
-    @field_validator("id")
-    @classmethod
-    def _id_is_printable(cls, value: str | None) -> str | None:
-        if value is not None and not value.isprintable():
-            raise ValueError("holds control characters; use printable ones")
-        return value
-
-    @field_validator("files", "tests", "metadata")
-    @classmethod
-    def _can_be_kept(cls, value: dict[str, Any]) -> dict[str, Any]:
-        problem = _keeping_problem(value)
-        if problem:
-            raise ValueError(problem)
-        return value
-
-
-#: NUL, which PostgreSQL's text and JSON refuse, and lone surrogates, which UTF-8 does not have.
-_UNKEEPABLE = re.compile("[\x00\ud800-\udfff]")
-
-
-def _keeping_problem(given: dict[str, Any]) -> str | None:
-    """Why the database could not give this JSON back as it came, or None."""
-    waiting: list[tuple[Any, int]] = [(given, 1)]
-    while waiting:
-        value, depth = waiting.pop()
-        if depth > MAX_METADATA_DEPTH:
-            return f"nests deeper than {MAX_METADATA_DEPTH} levels"
-        if isinstance(value, dict):
-            waiting += [(part, depth + 1) for pair in value.items() for part in pair]
-        elif isinstance(value, list):
-            waiting += [(part, depth + 1) for part in value]
-        elif isinstance(value, float) and not math.isfinite(value):
-            return "holds NaN or an infinite number, which JSON does not have"
-        elif isinstance(value, str) and _UNKEEPABLE.search(value):
-            return "holds NUL or a lone surrogate, which no text may"
-    return None
 
 
 class SeatUsageOut(BaseModel):

@@ -44,6 +44,10 @@ class TrajectoryError(InputError):
     """A trajectory file cannot be read; names file, position and field."""
 
 
+class SarifError(InputError):
+    """A file of alarms is no SARIF; names the place in it."""
+
+
 class UnavailableError(ConsensusError):
     """A service we need (database, broker, API) does not answer; trying later can help."""
 

@@ -24,9 +24,11 @@ from workers.core.budget import (
 )
 from workers.core.reply import Usage
 from workers.core.run import Stage
+from workers.core.slices import DEFAULT_CONTEXT_TOKENS
 from workers.core.team import Seat, SeatAt, Team
 from workers.errors import InputError
 from workers.providers.chain import Link, default_models, parse_link, resolve_chain
+from workers.providers.prices import context_tokens as window_of
 from workers.providers.registry import PROVIDERS, SIMULATOR, ProviderConfig
 from workers.providers.simulator.problem import MODELS
 
@@ -35,6 +37,8 @@ USUAL_OUTPUT_TOKENS = {Stage.CODER: 1500, Stage.PANEL: 600, Stage.CONSENSUS: 300
 #: Stands for the model of a provider that is asked for its list only when the run starts.
 FIRST_LISTED = "(the first it lists)"
 
+#: Whom existing code is shown to.
+_READERS = frozenset({Stage.PANEL, Stage.LEAD})
 _ROLES = {Stage.PANEL: "reviewer"}
 
 #: A prompt template's name and its values → the text (`teams.prompt_environment`).
@@ -48,6 +52,8 @@ class Submitted:
     spec: str
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
     tests: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: The files are judged as they are; no coder is asked.
+    is_review: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +109,13 @@ def estimate(
     seats = {(place.stage, place.name): place.seat for place in team.seats()}
     reviewers = [seat for (stage, _), seat in seats.items() if stage is Stage.PANEL]
     coder = seats[Stage.CODER, "coder"]
+    known = likely_tokens("".join(submitted.files.values()))
     candidate = _Pending(
-        likely=_usual(Stage.CODER, coder, at_least=likely_tokens("".join(submitted.files.values()))),
+        likely=_usual(Stage.CODER, coder, at_least=known),
         most=coder.max_tokens,
     )
+    if submitted.is_review:
+        candidate = _Pending(likely=0, most=0)  # each seat is shown what fits into its own window
     # Claims are findings in fewer words. Were they put at all that reviewers may write, the lead's share would
     # leave most budgets no room for anybody else.
     written = sum(_usual(Stage.PANEL, seat) for seat in reviewers)
@@ -127,11 +136,14 @@ def estimate(
                 enabled=enabled,
                 price_of=price_of,
                 render=render,
+                code_tokens=known if submitted.is_review and place.stage in _READERS else 0,
+                context_tokens=team.policy.context_tokens,
                 likely_output=(
                     candidate.likely if place.stage is Stage.CODER else _usual(place.stage, place.seat)
                 ),
             )
             for place in team.seats()
+            if not (submitted.is_review and place.stage is Stage.CODER)
         ),
     )
 
@@ -160,6 +172,8 @@ def _seat(
     price_of: PriceOf,
     render: Render,
     likely_output: int,
+    code_tokens: int,
+    context_tokens: int | None,
 ) -> SeatEstimate:
     role = _ROLES.get(place.stage, place.stage.value)
     texts = [
@@ -176,6 +190,13 @@ def _seat(
     ]
     link = first_link(place, enabled, price_of)
     price = price_of(link.provider, link.model)
+    # Slices are chosen by three bytes a token, and at worst there are two.
+    shown = min(
+        code_tokens,
+        window_of(link.provider, link.model) or DEFAULT_CONTEXT_TOKENS,
+        *(() if context_tokens is None else (context_tokens,)),
+    )
+    pending += _Pending(likely=shown, most=2 * shown)
     likely_input = sum(map(likely_tokens, texts)) + pending.likely
     usual = Usage(input_tokens=likely_input, output_tokens=likely_output)
     return SeatEstimate(

@@ -18,6 +18,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined, TemplateNotFoun
 from pydantic import ValidationError
 from yaml.constructor import ConstructorError
 
+from workers.core.fence import fence, label
 from workers.core.team import Team
 from workers.errors import ManifestError, UnknownTeamError
 
@@ -247,7 +248,10 @@ def _allowed(place: Sequence[Any]) -> list[str]:
 
 
 def prompt_environment() -> Environment:
-    """Templates of `teams/prompts`; an undefined name is an error, and nothing is escaped: models read text."""
+    """Templates of `teams/prompts`; an undefined name is an error, and nothing is escaped: models read text.
+
+    The filters `fence` and `label` keep what is shown to a model between its own tags (`core/fence.py`).
+    """
     folder = built_in_folder() / "prompts"
 
     def source(name: str) -> str:
@@ -256,7 +260,7 @@ def prompt_environment() -> Environment:
         except OSError:
             raise TemplateNotFound(name) from None
 
-    return Environment(
+    environment = Environment(
         loader=FunctionLoader(source),
         undefined=StrictUndefined,
         autoescape=False,  # noqa: S701 - the output is a prompt, never HTML
@@ -264,3 +268,5 @@ def prompt_environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=False,
     )
+    environment.filters.update(fence=fence, label=label)
+    return environment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -10,15 +11,19 @@ from fastapi.responses import JSONResponse
 from sqlalchemy import Connection
 
 from api.dependencies import CursorHere, KeyHere, Services, ServicesHere, TenantHere, new_run_id, now
-from api.schemas import EstimateOut, RunDetail, RunPage, RunRequest, RunSummary, UsageOut
+from api.run_request import RunRequest
+from api.schemas import EstimateOut, RunDetail, RunPage, RunSummary, UsageOut
+from workers.core.artefact import Files
 from workers.core.budget import Amount, Budget
 from workers.core.run import Outcome, RunState
-from workers.core.submission import check_files, check_spec
+from workers.core.slices import LeftOut
+from workers.core.submission import Existing, check_files, check_reviewed, check_spec
 from workers.core.team import Team
-from workers.errors import NotFoundError
+from workers.errors import NotFoundError, SpecError
 from workers.estimate import RunEstimate, Submitted, check_priced, estimate, estimate_data
 from workers.provenance import payload
 from workers.provenance.repository import runs, usage
+from workers.sarif.read import alarms_in
 from workers.teams import load_team, prompt_environment
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
@@ -43,11 +48,11 @@ def create(
 
     With `dry_run` nothing is sent or stored: 200 with what the run will cost."""
     check_spec(body.spec)
-    check_files("files", body.files)
+    files, existing = _code(body)
     check_files("tests", body.tests)
     team = load_team(body.team, services.team_folders).team
     budget = Budget(usd=body.budget_usd, tokens=body.budget_tokens)
-    estimated = _estimate(team, body, services) if budget.is_set or body.dry_run else None
+    estimated = _estimate(team, body, files, services) if budget.is_set or body.dry_run else None
     if estimated is not None:
         check_priced(estimated, budget)
         if body.dry_run:
@@ -56,7 +61,8 @@ def create(
         run_id=new_run_id(),
         team=team.as_data(),
         spec=body.spec,
-        files=body.files,
+        files=files,
+        review=None if existing is None else existing.as_data(),
         tests=body.tests,
         metadata=body.metadata,
         external_id=body.id,
@@ -76,11 +82,24 @@ def create(
     return RunSummary.of(run)
 
 
-def _estimate(team: Team, body: RunRequest, services: Services) -> RunEstimate:
+def _code(body: RunRequest) -> tuple[Files, Existing | None]:
+    """The submitted code, and what goes with it if it is to be judged as it is. Raises: SpecError."""
+    if body.is_review:
+        left_out = [LeftOut(path=item.path, reason=item.reason) for item in body.left_out]
+        files, existing = check_reviewed(body.files, diff=body.diff, left_out=left_out)
+        alarms = () if body.sarif is None else alarms_in(body.sarif, files)
+        return files, dataclasses.replace(existing, alarms=alarms)
+    if body.left_out:
+        raise SpecError("left_out: belongs to code that is to be judged; set review to true")
+    check_files("files", body.files)
+    return body.files, None
+
+
+def _estimate(team: Team, body: RunRequest, files: Files, services: Services) -> RunEstimate:
     prompts = prompt_environment()
     return estimate(
         team,
-        Submitted(spec=body.spec, files=body.files, tests=body.tests),
+        Submitted(spec=body.spec, files=files, tests=body.tests, is_review=body.is_review),
         enabled=services.enabled(),
         price_of=services.price_of,
         render=lambda name, **values: prompts.get_template(name).render(**values),

@@ -144,6 +144,15 @@ async def test_an_unknown_field_is_named_and_the_allowed_ones_are_listed(
         ({"team": "x" * 101}, "team"),
         ({"files": {f"f{n}.py": "" for n in range(65)}}, "files: 65 files; at most 64"),
         ({"tests": {"t.py": "x" * 1_000_001}}, "tests"),
+        ({"review": True}, "files: there is no code to judge; give files or a diff"),
+        ({"review": True, "files": {f"f{n}.py": "" for n in range(1001)}}, "1001 files; at most 1000"),
+        ({"diff": "x = 1"}, "the diff changes no file"),
+        ({"diff": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n"}, "the diff, line 3"),
+        ({"diff": "x\x00"}, "diff"),
+        ({"diff": "--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+x\n", "files": {"a": "b"}}, "files and diff"),
+        ({"left_out": [{"path": "a", "reason": "binary"}]}, "set review to true"),
+        ({"review": True, "left_out": [{"path": "a\n", "reason": "b"}]}, "left_out"),
+        ({"review": True, "left_out": [{"path": "a"}]}, "left_out.0.reason"),
     ],
 )
 async def test_a_wrong_field_is_named(

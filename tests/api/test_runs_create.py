@@ -60,6 +60,29 @@ async def test_a_new_run_is_queued_recorded_and_submitted_once(
     assert event.payload["input_digest"] == row.input_digest
 
 
+async def test_code_to_judge_is_kept_with_what_was_left_out(
+    client: httpx.AsyncClient, database: Database
+) -> None:
+    left_out = [{"path": "logo.png", "reason": "binary"}]
+    body = {**SPEC, "review": True, "files": {"a.py": "x = 1\n"}, "left_out": left_out}
+    run_id = (await client.post("/v1/runs", json=body)).json()["id"]
+    diff = "--- a/a.py\n+++ b/a.py\n@@ -3 +3 @@\n-x = 2\n+x = 1\n"
+    of_diff = (await client.post("/v1/runs", json={**SPEC, "diff": diff})).json()["id"]
+
+    with database.begin() as connection:
+        material, changed = (
+            payload.load(connection, run_of(database, run).input_digest) for run in (run_id, of_diff)
+        )
+    assert material["files"] == body["files"]
+    assert material["review"] == {"left_out": left_out, "parts": {}, "removed": {}}
+    assert changed["files"] == {"a.py": "\n\nx = 1\n"}
+    assert changed["review"] == {
+        "left_out": [],
+        "parts": {"a.py": [[3, 3]]},
+        "removed": {"a.py": [{"before": 3, "text": "x = 2"}]},
+    }
+
+
 async def test_the_run_is_committed_before_it_is_submitted(database: Database, database_url: str) -> None:
     seen: list[RunState] = []
     services = Services(
@@ -233,3 +256,31 @@ async def test_with_the_broker_away_a_run_is_accepted_and_stays_queued(
     assert run_of(database, answer.json()["id"]).state is RunState.QUEUED
     assert ready.status_code == 503
     assert "broker does not answer" in ready.json()["detail"]
+
+
+async def test_alarms_are_kept_as_they_were_understood(client: httpx.AsyncClient, database: Database) -> None:
+    place = {"artifactLocation": {"uri": "./a.py"}, "region": {"startLine": 1}}
+    alarm = {"ruleId": "B602", "message": {"text": "shell\x00"}, "locations": [{"physicalLocation": place}]}
+    sarif = {"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "Bandit"}}, "results": [alarm]}]}
+    body = {**SPEC, "files": {"a.py": "x = 1\n"}, "sarif": sarif}
+    run_id = (await client.post("/v1/runs", json=body)).json()["id"]
+
+    with database.begin() as connection:
+        material = payload.load(connection, run_of(database, run_id).input_digest)
+    (kept,) = material["review"]["alarms"]
+    assert (kept["alarm_id"], kept["tool"], kept["rule"], kept["message"]) == (
+        "A1",
+        "Bandit",
+        "B602",
+        "shell�",
+    )
+    assert kept["span"] == {"path": "a.py", "start": 1, "end": 1}
+
+
+async def test_a_file_that_is_no_sarif_is_refused_with_its_place(client: httpx.AsyncClient) -> None:
+    body = {**SPEC, "files": {"a.py": "x = 1\n"}, "sarif": {"runs": [{"results": {}}, {"results": "x"}]}}
+    answer = await client.post("/v1/runs", json=body)
+    assert (answer.status_code, answer.json()["detail"]) == (
+        422,
+        "runs[1].results: is a text; SARIF has an array there",
+    )

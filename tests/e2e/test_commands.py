@@ -63,8 +63,12 @@ def test_run_works_on_code_that_is_there_and_status_and_cancel_know_it_ended(
 
     run = json.loads(done.stdout)
     files = run["verdict"]["files"]
-    assert files["mine.py"] == "x = 1\n"
-    assert not any(path.startswith("__pycache__") for path in files)
+    assert files == {"mine.py": "x = 1\n"}
+    assert "code_submitted" in run["verdict"]["notes"]
+    assert "coder" not in {seat["stage"] for seat in run["usage"]["seats"]}
+
+    log = json.loads(installation.consensus("results", run["id"], "--format", "sarif").stdout)
+    assert (log["version"], log["runs"][0]["properties"]["simulated"]) == ("2.1.0", True)
 
     # It has ended: status shows the verdict, and cancelling changes nothing.
     assert "simulated" in installation.consensus("status", run["id"]).stdout

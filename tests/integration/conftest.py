@@ -96,9 +96,8 @@ class Bench:
     database: Database
 
     def create(self, team: Team | None = None, **changes: Any) -> str:
-        new = NewRun(
-            run_id=new_id("run"), team=(team or make_team()).as_data(), spec="Add two numbers.", **changes
-        )
+        changes = {"spec": "Add two numbers.", **changes}
+        new = NewRun(run_id=new_id("run"), team=(team or make_team()).as_data(), **changes)
         with self.database.begin() as connection:
             run, _ = runs.create(connection, new, at=now())
         return run.run_id

@@ -136,7 +136,7 @@ def test_the_lead_arbitrates_on_the_raw_reviews_when_consensus_is_dead(
     bench.verdict(bench.submit())
 
     asked = next(body for body in models.bodies if body["model"] == "cedar-2")
-    assert "<reviews>" in asked["messages"][1]["content"]
+    assert "\n<reviews " in asked["messages"][1]["content"]
 
 
 def test_a_429_for_ever_is_asked_n_plus_one_times_and_the_next_link_answers(

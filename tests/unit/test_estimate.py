@@ -73,6 +73,22 @@ def test_a_candidate_is_as_long_as_the_code_it_changes() -> None:
     assert left.expected.input_tokens == 20 + 2000
 
 
+def test_code_that_is_judged_as_it_is_costs_no_coder_and_is_read_by_everybody() -> None:
+    files = {"a.py": "x" * 8000}
+    submitted = Submitted(spec="s", files=files, is_review=True)
+    left, *_ = estimated(make_team(), LOCAL, submitted=submitted).seats
+    assert (left.stage, left.seat) == (Stage.PANEL, "left")
+    # 8000 characters at 4 a token; at most 2 a token.
+    assert left.expected.input_tokens == 20 + 2000
+    assert left.worst.input_tokens == 56 + 4000
+    # No seat is shown more than the team's policy allows.
+    team = make_team(policy={"context_tokens": 1500})
+    left, _, consensus, lead = estimated(team, LOCAL, submitted=submitted).seats
+    assert left.expected.input_tokens == 20 + 1500
+    assert consensus.expected.input_tokens < 1000
+    assert lead.worst.input_tokens > 56 + 3000
+
+
 def test_a_price_nobody_knows_leaves_the_total_open_and_refuses_dollars_only() -> None:
     result = estimated(make_team(), LOCAL, unpriced="birch-1")
     assert (result.expected.usd, result.worst.usd) == (None, None)

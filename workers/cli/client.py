@@ -66,6 +66,10 @@ class Client:
     def provenance(self, run_id: str) -> dict[str, Any]:
         return self._call("GET", f"/v1/runs/{run_id}/provenance")
 
+    def results(self, run_id: str, format: str) -> bytes:
+        """A run's claims as a file (`GET /v1/runs/{id}/results`)."""
+        return self._request("GET", f"/v1/runs/{quote(run_id)}/results", params={"format": format}).content
+
     def providers(self) -> list[dict[str, Any]]:
         return list(self._request("GET", "/v1/providers").json())
 

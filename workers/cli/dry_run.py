@@ -14,6 +14,7 @@ from workers.cli.client import Client
 from workers.cli.money import money
 from workers.cli.reach import serving_url
 from workers.core.budget import Budget, PriceOf
+from workers.core.diff import parse_diff
 from workers.providers.prices import price_of
 from workers.settings import environment, load
 
@@ -44,7 +45,11 @@ def estimate_here(
     budget = Budget(usd=None if usd is None else Decimal(str(usd)), tokens=body.get("budget_tokens"))
     result = estimate(
         load_team(body["team"], load().teams).team,
-        Submitted(spec=body["spec"], files=body.get("files", {})),
+        Submitted(
+            spec=body["spec"],
+            files=parse_diff(body["diff"]).files if "diff" in body else body.get("files", {}),
+            is_review=body.get("review", False),
+        ),
         enabled=enabled(variables) or enabled({simulator.url_variable: simulator.base_url}),
         price_of=price_of,
         render=lambda name, **values: prompts.get_template(name).render(**values),

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from workers import settings
-from workers.cli import demo, inspect, limits, run, sandbox, score, serve, simulate, trajectories
+from workers.cli import demo, inspect, limits, results, run, sandbox, score, serve, simulate, trajectories
 from workers.cli.plain import plain
 from workers.errors import ConsensusError
 
@@ -32,6 +32,7 @@ app = typer.Typer(
 run.register(app)
 inspect.register(app)
 limits.register(app)
+results.register(app)
 score.register(app)
 trajectories.register(app)
 serve.register(app)

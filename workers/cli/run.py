@@ -15,11 +15,11 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from workers.cli.client import Client, RunEvent
+from workers.cli.code import read_alarms, read_code
 from workers.cli.follow import follow_one
 from workers.cli.money import usage_line
 from workers.cli.reach import connected
 from workers.cli.view import RunView, clean, outcome_text, verdict_panel
-from workers.core.artefact import MAX_FILES, files_problem
 from workers.core.budget import MOST_USD
 from workers.core.submission import MAX_SPEC_BYTES, decode_spec
 from workers.errors import InputError
@@ -27,22 +27,8 @@ from workers.errors import InputError
 #: DESIGN §7.
 EXIT_CODES = {"accepted": 0, "rejected": 1, "degraded": 2, "cancelled": 4}
 
-#: What a folder given as code holds besides code.
-_SKIPPED_FOLDERS = frozenset(
-    {
-        ".git",
-        ".hg",
-        ".venv",
-        "venv",
-        "node_modules",
-        "__pycache__",
-        ".mypy_cache",
-        ".ruff_cache",
-        ".tox",
-        "dist",
-        "build",
-    }
-)
+#: The spec of a run that was given alarms and no spec of its own.
+TRIAGE_SPEC = "Judge every alarm of the scanner on the code: a weakness that can do harm, or a false alarm?"
 
 AsJson = Annotated[bool, typer.Option("--json", help="print the result as one JSON object, nothing else")]
 
@@ -54,10 +40,22 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    spec: Annotated[str, typer.Argument(help="a file with the spec, or - for standard input")],
-    team: Annotated[str, typer.Option(help="which team works on it")] = "consensus",
+    spec: Annotated[
+        str | None,
+        typer.Argument(help="a file with the spec, or - for standard input; optional with --sarif"),
+    ] = None,
+    team: Annotated[
+        str | None, typer.Option(help="which team works on it; default: consensus, with --sarif sast-triage")
+    ] = None,
     code: Annotated[
-        Path | None, typer.Option(help="existing code, a file or a folder, that the spec is about")
+        Path | None,
+        typer.Option(help="existing code to review: a folder, a file, a unified diff, or - for a diff"),
+    ] = None,
+    sarif: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="a scanner's alarms about --code (SARIF 2.1.0), to judge one by one"
+        ),
     ] = None,
     budget_usd: Annotated[
         float | None, typer.Option(metavar="USD", help="spend no more than this, retries included")
@@ -74,9 +72,21 @@ def run(
 
     Exit code: 0 accepted (or a dry run), 1 rejected, 2 degraded, 3 usage or refused input, 4 cancelled.
     """
-    body: dict[str, Any] = {"spec": read_spec(spec), "team": team, **_budget(budget_usd, budget_tokens)}
+    if spec is None and sarif is None:
+        raise InputError("Missing argument 'SPEC'; give a file with the spec, or -")
+    body: dict[str, Any] = {
+        "spec": TRIAGE_SPEC if spec is None else read_spec(spec),
+        "team": team or ("sast-triage" if sarif else "consensus"),
+        **_budget(budget_usd, budget_tokens),
+    }
     if code is not None:
-        body["files"] = read_code(code)
+        if spec == str(code) == "-":
+            raise InputError("SPEC and --code are both -; only one of them can come from standard input")
+        body |= read_code(code)
+    if sarif is not None:
+        if code is None:
+            raise InputError(f"--sarif {sarif}: give with --code the code that the alarms are about")
+        body["sarif"] = read_alarms(sarif, body)
     if dry_run:
         return _dry_run(body, as_json=as_json)
     console = Console(stderr=as_json, highlight=False)
@@ -177,36 +187,6 @@ def read_spec(place: str) -> str:
         ) from None
 
 
-def read_code(place: Path) -> dict[str, str]:
-    """The text files of a folder by relative path, or one file. Raises: InputError, also when there are too many."""
-    if not place.exists():
-        raise InputError(f"--code {place}: no such file or folder")
-    root = place if place.is_dir() else place.parent
-    paths = sorted(path for path in place.rglob("*") if _is_code(path, root)) if place.is_dir() else [place]
-    files: dict[str, str] = {}
-    for path in paths:
-        if len(files) > MAX_FILES:
-            break
-        try:
-            files[path.relative_to(root).as_posix()] = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            if path == place:
-                raise InputError(f"--code {place}: not UTF-8 text") from None
-        except OSError as error:
-            raise InputError(f"--code {path}: cannot be read: {error.strerror}") from None
-    if not files:
-        raise InputError(f"--code {place}: holds no text file")
-    problem = files_problem(files)
-    if problem:
-        raise InputError(f"--code {place}: {problem}")
-    return files
-
-
-def _is_code(path: Path, root: Path) -> bool:
-    inside = path.relative_to(root).parts
-    return not _SKIPPED_FOLDERS.intersection(inside) and path.is_file() and not path.is_symlink()
-
-
 def print_json(value: object) -> None:
     sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     sys.stdout.buffer.flush()
@@ -221,9 +201,16 @@ def _event(item: dict[str, Any]) -> RunEvent:
     return RunEvent(seq=item["seq"], kind=item["kind"], at=item["at"], payload=item["payload"] or {})
 
 
+def _files_to_print(verdict: dict[str, Any]) -> list[tuple[str, str]]:
+    """The code that the run wrote: of a folder under review only what the lead changed."""
+    files = verdict["files"]
+    changed = verdict["changed_files"] if "code_submitted" in verdict.get("notes", ()) else files
+    return [(path, files[path]) for path in changed]
+
+
 def _print_verdict(view: RunView, detail: dict[str, Any], console: Console) -> None:
     verdict = clean(detail["verdict"]) or {"files": {}}
-    for path, text in verdict["files"].items():
+    for path, text in _files_to_print(verdict):
         console.rule(escape(path), style="dim", align="left")
         console.print(
             Syntax(

@@ -133,6 +133,14 @@ class RunView:
         seat = self._done("coder", payload, f"{', '.join(payload['files'])} ({lines} lines)")
         return f"coder {seat.model} wrote {seat.note}"
 
+    def _on_candidate_submitted(self, payload: Mapping[str, Any]) -> str:
+        lines = sum(len(text.splitlines()) for text in payload["files"].values())
+        left_out = f", {len(payload['left_out'])} left out" if payload["left_out"] else ""
+        seat = self._done(
+            "coder", payload, f"{_count(len(payload['files']), 'file')} submitted ({lines} lines){left_out}"
+        )
+        return f"code: {seat.note}; no coder is asked"
+
     def _on_review_arrived(self, payload: Mapping[str, Any]) -> str:
         count = len(payload["findings"])
         seat = self._done("panel", payload, _count(count, "finding"))
@@ -272,6 +280,7 @@ def verdict_panel(view: RunView) -> RenderableType:
     receipt += f"; missing: {missing}" if missing else ""
     if coverage["unsupported_findings"]:
         receipt += f"; {_count(coverage['unsupported_findings'], 'finding')} without evidence not counted"
+    receipt += _not_reviewed(coverage)
     if verdict["notes"]:
         receipt += f"; {', '.join(verdict['notes'])}"
     parts.append(Text(receipt, style="dim"))
@@ -282,6 +291,21 @@ def verdict_panel(view: RunView) -> RenderableType:
         subtitle=view.run_id,
         border_style=OUTCOME_STYLE[outcome],
     )
+
+
+def _not_reviewed(coverage: Mapping[str, Any]) -> str:
+    """What nobody, or too few, looked at."""
+    parts = []
+    for name, words in (("not_reviewed", "not reviewed"), ("thinly_reviewed", "seen by too few")):
+        spans = coverage.get(name, ())
+        shown = ", ".join(f"{span['path']}:{span['start']}-{span['end']}" for span in spans[:5])
+        if spans:
+            parts.append(f"{words}: {shown}" + (f" and {len(spans) - 5} more" if len(spans) > 5 else ""))
+    left_out = coverage.get("left_out", ())
+    shown = ", ".join(f"{item['path']} ({item['reason']})" for item in left_out[:5])
+    if left_out:
+        parts.append(f"left out: {shown}" + (f" and {len(left_out) - 5} more" if len(left_out) > 5 else ""))
+    return "".join(f"; {part}" for part in parts)
 
 
 def _claims_table(judged: list[Mapping[str, Any]], *, valid: int) -> Table:

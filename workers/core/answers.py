@@ -116,7 +116,8 @@ class _Ruling(Answer):
 
 
 class LeadAnswer(Answer):
-    files: dict[str, str] = Field(min_length=1)
+    #: The files that it changes; one that it leaves out stays as it was.
+    files: dict[str, str]
     rulings: list[_Ruling] = Field(default_factory=list)
     summary: Text = ""
 

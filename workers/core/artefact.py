@@ -46,10 +46,12 @@ def path_problem(path: str) -> str | None:
     return None
 
 
-def files_problem(files: Files) -> str | None:
+def files_problem(
+    files: Files, *, most_files: int = MAX_FILES, most_characters: int = MAX_ARTEFACT_CHARACTERS
+) -> str | None:
     """Why these files cannot be an artefact, in one sentence, or None."""
-    if len(files) > MAX_FILES:
-        return f"{len(files)} files; at most {MAX_FILES} are allowed"
+    if len(files) > most_files:
+        return f"{len(files)} files; at most {most_files} are allowed"
     for path, text in files.items():
         problem = path_problem(path) or _folder_clash(path, files)
         if problem:
@@ -59,8 +61,8 @@ def files_problem(files: Files) -> str | None:
         if _SURROGATE.search(text):
             return f"file {path!r} holds half of a surrogate pair; only text can be judged"
     total = sum(len(text) for text in files.values())
-    if total > MAX_ARTEFACT_CHARACTERS:
-        return f"{total} characters in all; at most {MAX_ARTEFACT_CHARACTERS} are allowed"
+    if total > most_characters:
+        return f"{total} characters in all; at most {most_characters} are allowed"
     return None
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -16,6 +16,8 @@ from workers.core.run import Stage
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 Link = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*/\S+$", max_length=200)]
+
+Cwe = Annotated[str, StringConstraints(pattern=r"^CWE-[1-9][0-9]{0,4}$")]
 
 
 class Strict(BaseModel):
@@ -54,6 +56,15 @@ class Policy(Strict):
     retries: int = Field(
         default=2, ge=0, le=10, description="N: a link of a chain sends at most N+1 requests"
     )
+    context_tokens: int | None = Field(
+        default=None,
+        ge=1000,
+        le=2_000_000,
+        description="most tokens of code that one seat is shown; default: what its smallest model's window holds",
+    )
+    injection_severity: Literal["low", "medium", "high", "critical"] = Field(
+        default="medium", description="of text in the code that tries to instruct its reviewers"
+    )
 
 
 class Team(Strict):
@@ -67,6 +78,9 @@ class Team(Strict):
     consensus: Seat
     lead: Seat
     policy: Policy = Policy()
+    never_dismiss_cwe: tuple[Cwe, ...] = Field(
+        default=(), max_length=500, description="alarms of these weaknesses no model may dismiss"
+    )
 
     @field_validator("reviewers")
     @classmethod

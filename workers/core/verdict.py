@@ -9,12 +9,15 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from workers.core.alarm import Triage
 from workers.core.artefact import Files, Span
 from workers.core.claim import GATED_SEVERITY, Claim, ClaimState, is_noise
 from workers.core.code_change import changed_spans
 from workers.core.consensus import Tally
 from workers.core.finding import Abstention, Review, Severity
+from workers.core.injection import CATEGORY, injection_claims
 from workers.core.run import Outcome, Stage
+from workers.core.slices import LeftOut, unseen
 from workers.core.team import Policy, bare_model
 
 #: From this severity on a claim that stands rejects the code.
@@ -75,6 +78,10 @@ class Coverage:
     abstained: tuple[Abstention, ...]
     unsupported_findings: int
     ungated_claims: tuple[str, ...]
+    #: Files that were never sent to anybody; lines that no valid review was shown; lines that too few for a quorum saw.
+    left_out: tuple[LeftOut, ...] = ()
+    not_reviewed: tuple[Span, ...] = ()
+    thinly_reviewed: tuple[Span, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +98,13 @@ class Case:
     tally: Tally
     rulings: Sequence[Ruling] = ()
     failures: Sequence[StageFailure] = ()
+    #: The candidate is code that was submitted to be judged; no coder was asked.
+    is_submitted: bool = False
+    left_out: Sequence[LeftOut] = ()
+    #: What each reviewer was not shown.
+    hidden: Mapping[str, Sequence[Span]] = dataclasses.field(default_factory=dict)
+    #: Alarms of a scanner, whose fate is settled already; None where the panel's own claims are judged.
+    judged: tuple[JudgedClaim, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +118,8 @@ class Verdict:
     notes: tuple[str, ...]
     files: Files
     signed_by_lead: bool
+    #: Paths whose text the lead changed.
+    changed_files: tuple[str, ...] = ()
 
     def as_data(self) -> dict[str, Any]:
         """Plain data for JSON; equal verdicts give equal data."""
@@ -121,13 +137,21 @@ def decide(case: Case) -> Verdict:
     changes = changed_spans(case.candidate, signed)
     rulings: Mapping[str, Ruling] = {ruling.claim_id: ruling for ruling in case.rulings}
     policy = _within_reach(case)
-    judged = tuple(judge(claim, rulings.get(claim.claim_id), changes, policy) for claim in case.tally.claims)
+    judged = case.judged
+    if judged is None:
+        judged = tuple(
+            judge(claim, rulings.get(claim.claim_id), changes, policy) for claim in case.tally.claims
+        )
+    claims = judged + _injections(case)
+    not_reviewed, thinly_reviewed = unseen(
+        [case.hidden.get(review.reviewer, ()) for review in case.reviews], heads=case.policy.quorum.heads
+    )
     rejecting = any(item.stands and item.claim.severity >= REJECTING_SEVERITY for item in judged)
     outcome = Outcome.DEGRADED if reasons else Outcome.REJECTED if rejecting else Outcome.ACCEPTED
     return Verdict(
         outcome=outcome,
         reasons=reasons,
-        claims=judged,
+        claims=claims,
         coverage=Coverage(
             valid_reviews=len(case.reviews),
             panel_size=case.panel_size,
@@ -136,10 +160,45 @@ def decide(case: Case) -> Verdict:
             ungated_claims=tuple(
                 item.claim.claim_id for item in judged if item.claim.severity >= GATED_SEVERITY
             ),
+            left_out=tuple(case.left_out),
+            not_reviewed=not_reviewed,
+            thinly_reviewed=thinly_reviewed,
         ),
-        notes=_notes(case, judged),
+        notes=_notes(case, claims),
         files=dict(signed),
         signed_by_lead=case.signed is not None,
+        changed_files=tuple(
+            path for path in sorted(signed) if case.candidate and case.candidate.get(path) != signed[path]
+        ),
+    )
+
+
+def judged_alarms(fates: Sequence[Triage]) -> tuple[JudgedClaim, ...]:
+    """Alarms as the verdict lists them: what is not dismissed stands, whatever the lead says of it."""
+    return tuple(
+        JudgedClaim(
+            claim=fate.claim,
+            state=ClaimState.DISMISSED if fate.is_dismissed else ClaimState.UPHELD,
+            is_agreed=fate.is_dismissed,
+            stands=not fate.is_dismissed,
+            why=fate.why,
+        )
+        for fate in fates
+    )
+
+
+def _injections(case: Case) -> tuple[JudgedClaim, ...]:
+    """What in the artefact tries to instruct its reviewers (PANEL). It is told, and it moves nothing: a text must
+    not be able to get itself accepted, nor somebody else's code rejected."""
+    return tuple(
+        JudgedClaim(
+            claim=claim,
+            state=ClaimState.ADVISORY,
+            is_agreed=False,
+            stands=False,
+            why="found by code, not by a vote: text that addresses the reviewers is data, and changes no verdict",
+        )
+        for claim in injection_claims(case.candidate, Severity[case.policy.injection_severity.upper()])
     )
 
 
@@ -247,7 +306,10 @@ def _short_of_quorum(claim: Claim, policy: Policy) -> str:
 
 
 def _notes(case: Case, judged: Sequence[JudgedClaim]) -> tuple[str, ...]:
-    notes = []
+    notes = ["code_submitted"] if case.is_submitted else []
+    if case.judged is not None:
+        # The receipt then counts reviews of the alarms; nobody looked for anything else.
+        notes.append("only_alarms_judged")
     families = {review.family for review in case.reviews}
     coder = bare_model(case.coder_model) if case.coder_model else None
     shares_model = any(bare_model(review.model) == coder for review in case.reviews)
@@ -256,4 +318,6 @@ def _notes(case: Case, judged: Sequence[JudgedClaim]) -> tuple[str, ...]:
         notes.append("reduced_diversity")
     if any(item.state is ClaimState.FIXED for item in judged):
         notes.append("fix_unverified")
+    if any(item.claim.category == CATEGORY and not item.claim.flagged_by for item in judged):
+        notes.append("injection_found")
     return tuple(notes)

@@ -190,8 +190,9 @@ def ask(
     answer_type: type[_Answer],
     render_user: Callable[[], str],
     always_escalates: bool = False,
+    role: str | None = None,
 ) -> Answered[_Answer]:
-    """The seat's answer to its role's question.
+    """The seat's answer to its role's question. `role`: the prompt's name, by default the stage's.
 
     `always_escalates`: the lead's `max_tokens` grows with every attempt, whatever the last one died of, because
     its answer is the longest and nothing stands behind it.
@@ -204,7 +205,7 @@ def ask(
         chosen = models.chain(place.seat, place.index, is_lead=key.stage is Stage.LEAD)
     except (SettingsError, ProviderError) as error:
         raise SeatFailedError("no_provider", str(error)) from None
-    role = {"panel": "reviewer"}.get(key.stage, key.stage)
+    role = role or {"panel": "reviewer"}.get(key.stage, key.stage)
     asking: Asking[_Answer] = Asking(
         context=context,
         key=key,

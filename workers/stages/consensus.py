@@ -16,12 +16,17 @@ from workers.core.run import Stage
 from workers.stages.ask import ask, provenance_of
 from workers.stages.panel import review_of
 from workers.stages.seat import Work
+from workers.stages.triage import tally_of_alarms, triaged
 
 
 def count_panel(work: Work) -> tuple[str, dict[str, Any]]:
     """The tally of the panel. With no valid review there is nothing to ask a model about."""
     reviews = reviews_of(work.results)
     files = work.results[Stage.CODER, "coder"]["files"]
+    if work.results[Stage.CODER, "coder"].get("alarms"):
+        # There is nothing to merge: the claims are the scanner's.
+        counted = tally_of_alarms(triaged(work.results, reviews, work.team), reviews)
+        return "consensus.counted", {"seat": work.key.seat, "simulated": False, **tally_data(counted)}
     counted = tally(reviews, files)
     if not reviews:
         return "consensus.counted", {"seat": work.key.seat, "simulated": False, **tally_data(counted)}

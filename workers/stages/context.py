@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from workers.core.budget import PriceOf, no_prices
 from workers.core.reply import Completion, CompletionRequest
+from workers.core.submission import Existing
 from workers.core.team import Seat
 from workers.errors import ConsensusError
 from workers.governor.accounts import LowQuota
@@ -105,7 +106,15 @@ class Material:
     spec: str
     files: Mapping[str, str]
     tests: Mapping[str, str]
+    #: With code that is to be judged as it is; None where a coder writes the candidate.
+    existing: Existing | None = None
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Material:
-        return cls(spec=value["spec"], files=value["files"], tests=value["tests"])
+        review = value.get("review")
+        return cls(
+            spec=value["spec"],
+            files=value["files"],
+            tests=value["tests"],
+            existing=None if review is None else Existing.of(review),
+        )

@@ -8,8 +8,9 @@ from workers.core.artefact import Span
 from workers.core.consensus import tally
 from workers.core.finding import Abstention
 from workers.core.run import Finish, RunState, SeatState, Stage, next_step
+from workers.core.slices import LeftOut
 from workers.core.team import Team
-from workers.core.verdict import Case, Ruling, StageFailure, Verdict, decide
+from workers.core.verdict import Case, Ruling, StageFailure, Verdict, decide, judged_alarms
 from workers.errors import UnavailableError
 from workers.provenance import ledger
 from workers.provenance.repository import calls, runs, stages
@@ -19,6 +20,8 @@ from workers.stages.broken import break_off
 from workers.stages.consensus import reviews_of, tally_of
 from workers.stages.context import Context
 from workers.stages.seat import team_of
+from workers.stages.shown import hidden_from
+from workers.stages.triage import triaged
 
 
 def finish_run(context: Context, run_id: str) -> Verdict | None:
@@ -59,7 +62,9 @@ def case_of(team: Team, rows: list[SeatRow]) -> Case:
     return Case(
         policy=team.policy,
         panel_size=len(team.reviewers),
-        coder_model=f"{candidate['provider']}/{candidate['model']}" if candidate else None,
+        coder_model=f"{candidate['provider']}/{candidate['model']}"
+        if candidate and candidate["model"]
+        else None,
         candidate=files,
         signed=signed["files"] if signed else None,
         reviews=reviews,
@@ -68,7 +73,13 @@ def case_of(team: Team, rows: list[SeatRow]) -> Case:
             for row in rows
             if row.state is SeatState.ABSTAINED
         ),
+        is_submitted="left_out" in (candidate or {}),
+        left_out=tuple(LeftOut(**item) for item in (candidate or {}).get("left_out", ())),
+        hidden={
+            seat: hidden_from(result) for (stage, seat), result in results.items() if stage is Stage.PANEL
+        },
         tally=tally_of(counted) if counted else tally(reviews, files),
+        judged=judged_alarms(triaged(results, reviews, team)) if (candidate or {}).get("alarms") else None,
         rulings=tuple(
             Ruling(**{**item, "changed": tuple(Span(**span) for span in item["changed"])})
             for item in (signed["rulings"] if signed else ())

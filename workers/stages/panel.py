@@ -6,23 +6,27 @@ import dataclasses
 from typing import Any
 
 from workers.core.answers import ReviewAnswer, to_review
-from workers.core.artefact import Span, numbered
+from workers.core.artefact import Span
 from workers.core.finding import Evidence, Finding, Review, Severity
 from workers.core.run import Stage
 from workers.stages.ask import ask, provenance_of
 from workers.stages.seat import Work
+from workers.stages.shown import left_out_data, shown_to
+from workers.stages.triage import judge_alarms
 
 
 def review_candidate(work: Work) -> tuple[str, dict[str, Any]]:
-    """This seat's findings about the candidate."""
-    candidate = work.results[Stage.CODER, "coder"]
+    """This seat's findings about the candidate, or its judgements of the alarms that came with it."""
+    if work.results[Stage.CODER, "coder"].get("alarms"):
+        return judge_alarms(work)
+    files, selection = shown_to(work, work.results[Stage.CODER, "coder"]["files"])
     answered = ask(
         work,
         answer_type=ReviewAnswer,
         render_user=lambda: work.context.render(
             "material.md",
             spec=work.material.spec,
-            files={path: numbered(text) for path, text in candidate["files"].items()},
+            files=files,
             tests=work.material.tests,
             claims="",
             reviews="",
@@ -38,6 +42,7 @@ def review_candidate(work: Work) -> tuple[str, dict[str, Any]]:
         "seat": work.key.seat,
         "findings": [finding_data(finding) for finding in review.findings],
         "summary": review.summary,
+        **left_out_data(selection),
         **provenance_of(answered),
     }
 

@@ -37,6 +37,22 @@ def test_a_dry_run_needs_no_server_and_ends_well(spec: Path, capsysbinary: Any) 
     assert not (spec.parent / "home").exists()
 
 
+@pytest.mark.parametrize("name", ["a.py", "a.diff"])
+def test_a_dry_run_of_existing_code_has_no_coder(spec: Path, capsysbinary: Any, name: str) -> None:
+    code = spec.parent / name
+    code.write_text("--- a/a.py\n+++ b/a.py\n@@ -0,0 +1 @@\n+x = 1\n", encoding="utf-8")
+    assert execute(["run", str(spec), "--code", str(code), "--dry-run", "--json"]) == 0
+    estimate = json.loads(capsysbinary.readouterr().out)
+    assert {seat["stage"] for seat in estimate["seats"]} == {"panel", "consensus", "lead"}
+
+
+def test_spec_and_code_cannot_both_come_from_standard_input(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Do it.")))
+        assert execute(["run", "-", "--code", "-", "--dry-run"]) == 3
+    assert "SPEC and --code are both -" in capsys.readouterr().err
+
+
 def test_a_dry_run_prints_a_table(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(["run", str(spec), "--dry-run", "--budget-tokens", "1000000"]) == 0
     out = capsys.readouterr().out

@@ -8,8 +8,6 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
-
 from workers.core import answers
 from workers.core.artefact import numbered
 from workers.core.claim import Claim
@@ -20,6 +18,7 @@ from workers.core.team import Policy
 from workers.core.verdict import Case, Verdict, decide
 from workers.providers.simulator.catalogue import load_catalogue
 from workers.providers.simulator.roles import answer
+from workers.teams import prompt_environment
 
 ROOT = Path(__file__).parents[3]
 CODER = "sim-alder-large"
@@ -33,11 +32,7 @@ REVIEWERS = {
 CONSENSUS = "sim-birch-large"
 LEAD = "sim-cedar-large"
 
-_PROMPTS = Environment(
-    loader=FileSystemLoader(ROOT / "teams" / "prompts"),
-    undefined=StrictUndefined,
-    autoescape=select_autoescape(()),
-)
+_PROMPTS = prompt_environment()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -35,8 +35,25 @@ def test_a_reviewer_reads_a_file_without_its_line_numbers() -> None:
     assert files == {path: "\n".join(text.splitlines()) for path, text in FILES.items()}
 
 
+def test_a_file_in_parts_keeps_its_line_numbers_and_loses_what_was_removed() -> None:
+    shown = (
+        " … | lines 1 to 2 are not shown\n 3 | def f():\n - |     return 1\n 4 |     return 2\n"
+        " … | lines 5 to 6 are not shown\n 7 | x = 1"
+    )
+    assert read_question("", material("x", files={"a.py": shown})).files["a.py"] == (
+        "\n\ndef f():\n    return 2\n\n\nx = 1"
+    )
+
+
+def test_prompts_without_a_mark_are_read_too() -> None:
+    question = read_question(
+        "", '<spec>\nx\n</spec>\n<file path="a.py">\ny\n</file>\n<claims>\n{"id": "C1"}\n</claims>'
+    )
+    assert (question.spec, dict(question.files), len(question.claims)) == ("x", {"a.py": "y"}, 1)
+
+
 def test_a_table_that_only_begins_like_line_numbers_stays_as_it_is() -> None:
-    table = "1 | one\n3 | three"
+    table = "1 | one\n1 | another"
     assert read_question("", material("x", files={"t.txt": table})).files["t.txt"] == table
 
 

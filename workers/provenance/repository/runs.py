@@ -31,6 +31,8 @@ class NewRun:
     spec: str
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
     tests: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: What goes with code that is to be judged as it is (`core.submission.Existing`), None where a coder writes.
+    review: Mapping[str, Any] | None = None
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     external_id: str | None = None
     priority: int = 0
@@ -83,7 +85,9 @@ def create(connection: Connection, new: NewRun, *, at: dt.datetime) -> tuple[Run
     connection.execute(
         insert(tenants).values(tenant_id=new.tenant_id, name=new.tenant_id).on_conflict_do_nothing()
     )
-    task = {"spec": new.spec, "files": dict(new.files), "tests": dict(new.tests)}
+    task: dict[str, Any] = {"spec": new.spec, "files": dict(new.files), "tests": dict(new.tests)}
+    if new.review is not None:
+        task["review"] = dict(new.review)
     team_digest, input_digest = payload.store_all(connection, [dict(new.team), task])
     limits = {"budget_usd": usd_number(new.budget.usd), "budget_tokens": new.budget.tokens}
     asked = [dict(new.team)["name"], input_digest, new.external_id, new.priority, dict(new.metadata), limits]

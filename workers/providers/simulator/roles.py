@@ -18,6 +18,7 @@ from workers.providers.simulator.catalogue import Catalogue
 from workers.providers.simulator.edit import line_range, replace_block
 from workers.providers.simulator.material import Question, read_question
 from workers.providers.simulator.problem import Bug, Problem, Remark
+from workers.providers.simulator.triage import judge
 
 PLACEHOLDER_PATH = "simulated_placeholder.py"
 _PLACEHOLDER_LINE = '"""A simulated placeholder for an unknown specification. It solves nothing.'
@@ -220,10 +221,15 @@ def _raw_findings(question: Question) -> list[Mapping[str, Any]]:
     return [item for found in listed if isinstance(found, list) for item in found if isinstance(item, dict)]
 
 
+def _triage(asked: Asked) -> dict[str, Any]:
+    return judge(asked.question, asked.model)
+
+
 #: Whom the simulator can play, by the word after `# Role:`.
 ROLES: dict[str, Callable[[Asked], dict[str, Any]]] = {
     "coder": _coder,
     "reviewer": _reviewer,
     "consensus": _consensus,
     "lead": _lead,
+    "triage": _triage,
 }

@@ -189,9 +189,11 @@ def read_flag(body: Mapping[str, Any], field: str) -> bool:
 
 
 def material_of(messages: list[tuple[str, str]]) -> str:
-    """The user message that holds the material: the first with a spec, since what follows it are the caller's
+    """The user message that holds the material: the first with a spec or a file, since what follows it are the caller's
     hints after a torn reply; without any spec the last one. Raises: RequestError if no user speaks."""
     spoken = [text for role, text in messages if role == "user"]
     if not spoken:
         raise RequestError("messages: at least one message of role user is required", param="messages")
-    return next((text for text in spoken if "<spec>" in text), spoken[-1])
+    return next(
+        (text for text in spoken if text.startswith(("<spec", "<file ")) or "<spec>" in text), spoken[-1]
+    )
