@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from workers.core.artefact import Span
+from workers.core.budget import Price, Rates
 from workers.core.finding import Evidence, Finding, Review, Severity
 from workers.core.team import Team
 
@@ -62,3 +64,9 @@ def team_data(**changes: Any) -> dict[str, Any]:
 
 def make_team(**changes: Any) -> Team:
     return Team.model_validate(team_data(**changes))
+
+
+def make_price(input_usd: str, output_usd: str, **cache: str) -> Price:
+    """US dollars per million tokens."""
+    given = {"input_usd": input_usd, "output_usd": output_usd, **cache}
+    return Price(rates=Rates(**{name: Decimal(value) for name, value in given.items()}))

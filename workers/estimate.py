@@ -16,6 +16,7 @@ from workers.core.budget import (
     Budget,
     Price,
     PriceOf,
+    bill_usd,
     likely_tokens,
     most_tokens,
     refusal,
@@ -185,7 +186,7 @@ def _seat(
         expected=Amount(
             input_tokens=likely_input,
             output_tokens=likely_output,
-            usd=None if price is None else price.cost_usd(usual),
+            usd=bill_usd(price, usual),
         ),
         worst=worst_case(
             price, input_tokens=most_tokens(texts) + pending.most, output_tokens=place.seat.max_tokens

@@ -5,14 +5,25 @@ This is the only place where reading runs touches the file system."""
 from __future__ import annotations
 
 import dataclasses
+import io
 import re
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from workers.agentlens.formats import Labels, read, read_labels, read_rows
+from workers.agentlens.formats import (
+    LINES,
+    Beside,
+    Labels,
+    is_lines,
+    read,
+    read_labels,
+    read_lines,
+    read_rows,
+)
 from workers.agentlens.trajectory import Trajectory
 from workers.errors import TrajectoryError
 
@@ -40,16 +51,21 @@ _COMPANIONS = frozenset(
         "LICENSE.md",
     )
 )
+_COMPANION_ENDINGS = ("_pta_report.json",)
 _PART = re.compile(r"(?:^|\.)(?:trajectory\.)?(?:cont-\d+|summarization-\d+-\w+)\.json$")
 _ROWS_AT_ONCE = 64
+_SMALL_BYTES = 1 << 20
+_BEGINNING_BYTES = 4096
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """A file that could not be read, and the sentence that says why."""
+    """What could not be read, and the sentence that says why: a file or folder, or (is_record) one record of
+    a file whose other records were read."""
 
     path: str
     error: str
+    is_record: bool = False
 
 
 def load_labels(path: Path) -> Labels:
@@ -58,48 +74,116 @@ def load_labels(path: Path) -> Labels:
 
 
 def load(
-    path: Path, format_name: str | None = None, *, labels: Labels | None = None, root: Path | None = None
+    path: Path | str,
+    format_name: str | None = None,
+    *,
+    labels: Labels | None = None,
+    root: Path | None = None,
 ) -> Iterator[Trajectory]:
     """The runs in one file, or in a conversation folder of OpenHands 1.x (`base_state.json` and `events/`).
 
     `labels` win over every outcome the log knows. Paths are given relative to `root` (default: the file's
-    folder). Raises `TrajectoryError` with a sentence for what cannot be read."""
+    folder). A file of JSON lines is read line by line. Raises `TrajectoryError` with a sentence for the first
+    thing that cannot be read; `load_each` goes on behind it."""
+    for item in load_each(Path(path), format_name, labels=labels, root=root):
+        if isinstance(item, Skipped):
+            raise TrajectoryError(item.error)
+        yield item
+
+
+def load_each(
+    path: Path, format_name: str | None = None, *, labels: Labels | None = None, root: Path | None = None
+) -> Iterator[Trajectory | Skipped]:
+    """As `load`, but what cannot be read comes as `Skipped`, and the records behind it are read."""
     base = root if root is not None else path.parent
-    name = path.relative_to(base).as_posix() if path != base else path.name
-    for run in _runs(path, name, format_name, base):
-        outcome = labels.outcome_of(run) if labels is not None else None
-        yield run if outcome is None else dataclasses.replace(run, outcome=outcome)
+    name = shown(path.relative_to(base).as_posix() if path != base else path.name)
+    try:
+        for run in _runs(path, name, format_name, base):
+            if isinstance(run, TrajectoryError):
+                yield Skipped(path=name, error=str(run), is_record=True)
+                continue
+            outcome = labels.outcome_of(run) if labels is not None else None
+            yield run if outcome is None else dataclasses.replace(run, outcome=outcome)
+    except TrajectoryError as error:
+        yield Skipped(path=name, error=str(error))
+    except MemoryError:
+        yield Skipped(path=name, error=f"{name}: does not fit in memory; give one run a file, or JSON lines")
 
 
 def load_all(
-    root: Path, format_name: str | None = None, *, labels: Labels | None = None
+    root: Path | str, format_name: str | None = None, *, labels: Labels | None = None
 ) -> Iterator[Trajectory | Skipped]:
     """Every run below `root` (or in it, if it is a file), in the order of paths, one file in memory at
-    a time.
+    a time, and of a file of JSON lines one line.
 
-    What cannot be read comes as `Skipped`, after the runs of the same file that could be read."""
+    What cannot be read comes as `Skipped`."""
+    root = Path(root)
+    base = root if root.is_dir() else None
     for path in walk(root):
-        try:
-            yield from load(path, format_name, labels=labels, root=root if root.is_dir() else None)
-        except TrajectoryError as error:
-            name = path.relative_to(root).as_posix() if root.is_dir() else path.name
-            yield Skipped(path=name, error=str(error))
+        if isinstance(path, Skipped):
+            yield path
+        else:
+            yield from load_each(path, format_name, labels=labels, root=base)
 
 
-def walk(root: Path) -> Iterator[Path]:
-    """The files (and conversation folders) below `root` that may hold runs, sorted."""
-    if not root.exists():
-        raise TrajectoryError(f"{root}: no such file or folder")
-    if root.is_file() or _is_conversation(root):
+def shown(name: str) -> str:
+    """A file's name as text that can be written anywhere: bytes that are no text, and control characters, as
+    escapes."""
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    if text.isprintable():
+        return text
+    return "".join(repr(c)[1:-1] if unicodedata.category(c) == "Cc" else c for c in text)
+
+
+def walk(root: Path) -> Iterator[Path | Skipped]:
+    """The files (and conversation folders) below `root` that may hold runs, sorted. Links are followed, but
+    no folder is entered twice. What cannot be opened comes as `Skipped`, named relative to `root`.
+
+    Raises `TrajectoryError` if `root` itself is missing, cannot be opened, or is neither a file nor a folder."""
+    if root.is_file():
         yield root
+    elif root.is_dir():
+        yield from _walk(root, root, set())
+    elif root.exists():
+        raise TrajectoryError(f"{shown(str(root))}: a pipe or device; only files and folders can be scored")
+    else:
+        raise TrajectoryError(f"{shown(str(root))}: no such file or folder")
+
+
+def _walk(folder: Path, root: Path, entered: set[tuple[int, int]]) -> Iterator[Path | Skipped]:
+    name = shown(folder.relative_to(root).as_posix())
+    try:
+        identity = folder.stat()
+        if (identity.st_dev, identity.st_ino) in entered:
+            return
+        entered.add((identity.st_dev, identity.st_ino))
+        if _is_conversation(folder):
+            yield folder
+            return
+        paths = sorted(folder.iterdir())
+    except OSError as error:
+        wrong = f"cannot be opened: {error.strerror or error}"
+        if folder == root:
+            raise TrajectoryError(f"{shown(str(root))}: {wrong}") from error
+        yield Skipped(path=name, error=f"{name}: {wrong}")
         return
-    for path in sorted(root.iterdir()):
+    for path in paths:
         if path.name.startswith("."):
             continue
         if path.is_dir():
-            yield from walk(path)
-        elif path.suffix in _ENDINGS and path.name not in _COMPANIONS and not _belongs_to_another(path):
-            yield path
+            yield from _walk(path, root, entered)
+        elif path.suffix in _ENDINGS and not _is_companion(path) and not _belongs_to_another(path):
+            yield path if path.is_file() else _unreadable(path, root)
+
+
+def _unreadable(path: Path, root: Path) -> Skipped:
+    name = shown(path.relative_to(root).as_posix())
+    wrong = "is a pipe or a device, no file" if path.exists() else "is a link to nothing"
+    return Skipped(path=name, error=f"{name}: {wrong}")
+
+
+def _is_companion(path: Path) -> bool:
+    return path.name in _COMPANIONS or path.name.endswith(_COMPANION_ENDINGS)
 
 
 def _is_conversation(folder: Path) -> bool:
@@ -120,7 +204,9 @@ def _belongs_to_another(path: Path) -> bool:
     return path.with_name(owner).is_file()
 
 
-def _runs(path: Path, name: str, format_name: str | None, root: Path) -> Iterator[Trajectory]:
+def _runs(
+    path: Path, name: str, format_name: str | None, root: Path
+) -> Iterator[Trajectory | TrajectoryError]:
     if path.is_dir():
         if not _is_conversation(path):
             raise TrajectoryError(
@@ -138,7 +224,29 @@ def _runs(path: Path, name: str, format_name: str | None, root: Path) -> Iterato
     elif path.suffix == ".parquet":
         yield from read_rows(name, _rows(path, name), format_name)
     else:
-        yield from read(name, _bytes(path), format_name, beside=_Neighbours(path, root), decode=orjson.loads)
+        yield from _content(path, name, format_name, _Neighbours(path, root))
+
+
+def _content(
+    path: Path, name: str, format_name: str | None, beside: Beside
+) -> Iterator[Trajectory | TrajectoryError]:
+    """The runs in a file of text. Lines are taken one by one, whatever the file's ending; a small
+    file is read in one go."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_SMALL_BYTES)
+            is_small = len(data) < _SMALL_BYTES
+            if not is_small and path.suffix not in (*LINES, ".md"):
+                data += file.readline() + file.read(_BEGINNING_BYTES)
+            if path.suffix in LINES or (path.suffix != ".md" and is_lines(data, orjson.loads)):
+                file.seek(0)
+                lines = io.BytesIO(data) if is_small else file
+                yield from read_lines(name, lines, format_name, beside=beside, decode=orjson.loads)
+                return
+            data = data if is_small else data + file.read()
+    except OSError as error:
+        raise TrajectoryError(f"{path}: cannot be opened: {error.strerror or error}") from error
+    yield from read(name, data, format_name, beside=beside, decode=orjson.loads)
 
 
 class _Neighbours:

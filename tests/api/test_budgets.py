@@ -13,15 +13,16 @@ from fastapi import FastAPI
 
 from tests.api.conftest import Broker
 from tests.api.test_runs_create import OTHER_TEAM, SPEC, stored
+from tests.factories import make_price
 from tests.integration.stored_runs import events_of, open_seats, seat_key
 from tests.integration.test_call_rows import new_call, reply
-from workers.core.budget import Amount, Price
+from workers.core.budget import Amount
 from workers.provenance.models import runs as runs_table
 from workers.provenance.repository import calls
 from workers.provenance.session import Database
 from workers.providers.registry import enabled
 
-PRICE = Price(input_usd=Decimal(0), output_usd=Decimal(1000))
+PRICE = make_price("0", "1000")
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
 from typing import Any
 
 import pytest
@@ -169,6 +171,7 @@ async def test_a_waiter_of_a_killed_worker_is_forgotten_after_a_few_seconds(aren
     assert arena.redis is not None
     store, wanted = arena.process(), demand(Limits(concurrency=1))
     await arena.redis.zadd("test:{provider}:line:interactive", {"killed:1": 1})
+    await arena.redis.hset("test:{provider}:wants", "killed:1", f"0 0 {2**52}")
     await arena.redis.zadd("test:{provider}:heard", {"killed:1": await server_us(arena.redis)})
     with pytest.raises(SlotTimeoutError):
         await store.acquire(wanted, deadline_seconds=0)
@@ -177,3 +180,50 @@ async def test_a_waiter_of_a_killed_worker_is_forgotten_after_a_few_seconds(aren
     await arena.redis.zadd("test:{provider}:heard", {"killed:1": four_seconds_ago})
 
     await store.acquire(wanted, deadline_seconds=0)
+
+
+_HOLDER = """
+import asyncio, sys
+from redis.asyncio import Redis
+from tests.contract.governor_arena import demand
+from workers.governor.base import Limits
+from workers.governor.redis import RedisStore
+
+async def hold():
+    store = RedisStore(Redis.from_url(sys.argv[1]), owner="killed", prefix="test", lease_seconds=1.0)
+    wanted = demand(Limits(concurrency=8))
+    for _ in range(6):
+        await store.acquire(wanted, deadline_seconds=5)
+    waiters = [asyncio.create_task(store.acquire(wanted, deadline_seconds=60)) for _ in range(5)]
+    await asyncio.gather(*waiters)
+
+asyncio.run(hold())
+"""
+
+
+async def test_after_kill_9_of_a_worker_that_holds_places_all_are_free_when_lease_and_silence_are_over(
+    valkey_server_url: str,
+) -> None:
+    redis = Redis.from_url(valkey_server_url)
+    await redis.flushall()
+    arena, limits = Arena(redis), Limits(concurrency=8)
+    holder = await asyncio.create_subprocess_exec(sys.executable, "-c", _HOLDER, valkey_server_url)
+
+    async def holds_all() -> bool:
+        return await redis.zcard("test:{provider}:leases") == 8
+
+    async with asyncio.timeout(20):
+        while not await holds_all():
+            await asyncio.sleep(0)
+    await arena.settle(waiting=3)
+    holder.send_signal(signal.SIGKILL)
+    await holder.wait()
+    killed_at = asyncio.get_running_loop().time()
+
+    alive = arena.process()
+    await asyncio.gather(*(alive.acquire(demand(limits), deadline_seconds=20) for _ in range(8)))
+
+    # Its leases end after 1 s; its waiters are forgotten 3 s after it last spoke for them, with what the line gave
+    # them meanwhile; the first waiter here looks again after 0.25 s at the latest.
+    assert asyncio.get_running_loop().time() - killed_at < 3.25 + WITHIN
+    await arena.aclose()

@@ -33,6 +33,7 @@ from workers.providers.compat import Compat
 from workers.providers.http import HttpClient
 from workers.providers.registry import ProviderConfig, WireName
 from workers.providers.retry_after import retry_after_seconds
+from workers.providers.simulator.app import Clocks
 from workers.providers.simulator.faults.content import WIDE_CHARACTERS
 from workers.providers.simulator.faults.kind import KINDS, Group
 from workers.providers.simulator.retry_statement import GRAMMARS
@@ -162,6 +163,14 @@ async def test_a_refused_field_is_dropped_once_and_the_call_then_passes(
     assert counted["by_fault"] == {"refused-field": 1}
 
 
+def test_openais_422_names_the_field_as_mistral_does(stage: Stage) -> None:
+    stage.play("- {fault: refused-field, field: temperature, status: 422}")
+    document = post(stage, CLIENTS[0], stream=False, temperature=0.5).json()
+    assert set(document) == {"object", "detail", "simulated"}
+    (place,) = document["detail"]
+    assert (place["type"], place["loc"]) == ("extra_forbidden", ["body", "temperature"])
+
+
 @pytest.mark.parametrize(
     ("wire", "stream", "error"),
     [
@@ -249,6 +258,21 @@ def test_every_grammar_of_a_wait_is_read_as_the_wait_it_states(
         response.headers, response.content, now_epoch_seconds=NOW_EPOCH_SECONDS
     )
     assert wait_seconds == (None if grammar == "none" else 34)
+
+
+def test_a_reset_is_told_in_the_headers_of_the_format(stage: Stage, client: Client) -> None:
+    stage.play("- {fault: rate-limit, retry_after_seconds: 34, retry_after_as: reset-rfc3339}")
+    name = {"openai": "x-ratelimit-reset-requests", "anthropic": "anthropic-ratelimit-requests-reset"}
+    assert post(stage, client, stream=False).headers[name[client.name]] == "2025-06-30T12:00:34Z"
+
+
+def test_a_rules_seconds_count_from_the_simulators_start(stage: Stage, client: Client) -> None:
+    # Read when the simulator is made, and when each request arrives.
+    monotonic = iter([1000.0, 1004.0, 1005.0])
+    stage.play(
+        "- {fault: forbidden, when: {until_seconds: 5}}", clocks=Clocks(monotonic=lambda: next(monotonic))
+    )
+    assert [post(stage, client, stream=False).status_code for _ in range(2)] == [403, 200]
 
 
 @pytest.mark.parametrize("kind", ["rate-limit-in-200", "overloaded", "server-error", "payment-required"])

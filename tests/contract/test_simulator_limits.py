@@ -76,10 +76,18 @@ def test_a_429_says_when_the_next_request_fits(stage: Stage, client: Client) -> 
         assert refused.json()["error"]["type"] == "requests"
 
 
-def test_openai_headers_tell_durations() -> None:
-    with raised_stage() as stage:
-        stage.play(limits=Limits(requests_per_minute=60, input_tokens_per_minute=60_000))
-        response = post(stage, OpenAi())
+def test_a_wait_is_rounded_up_so_that_nobody_comes_back_too_early(stage: Stage, client: Client) -> None:
+    # Seven a minute are one in 60 / 7 = 8.5714… s.
+    stage.play(limits=Limits(requests_per_minute=7, burst_seconds=1))
+    post(stage, client)
+    refused = post(stage, client)
+    assert refused.headers["retry-after"] == "9"
+    assert refused.headers.get("retry-after-ms") == ("8572" if client.name == "openai" else None)
+
+
+def test_openai_headers_tell_durations(stage: Stage) -> None:
+    stage.play(limits=Limits(requests_per_minute=60, input_tokens_per_minute=60_000))
+    response = post(stage, OpenAi())
     used = response.json()["usage"]["prompt_tokens"]
     told = {name: value for name, value in response.headers.items() if name.startswith("x-ratelimit")}
     # One of 60 requests comes back in 1 s; 60,000 tokens a minute are one a millisecond.
@@ -221,9 +229,10 @@ def test_a_caller_who_leaves_gives_its_place_back(stage: Stage, client: Client) 
     with socket.create_connection(("127.0.0.1", stage.port), timeout=20) as connection:
         connection.sendall(head.encode() + body)
         assert gate.entered.acquire(timeout=20)
-    while stage.http.get("/simulator/stats").json()["in_flight"]:
-        pass
+    in_flight = [stage.http.get("/simulator/stats").json()["in_flight"] for _ in range(100)]
     gate.is_open.set()
+    # The server has seen the connection close long before it has answered a hundred questions.
+    assert in_flight[-1] == 0
     assert post(stage, client).status_code == 200
 
 

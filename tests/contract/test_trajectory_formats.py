@@ -5,6 +5,8 @@ The zoo lies beside the repository, in `../shared/data/formats`."""
 from __future__ import annotations
 
 import json
+import math
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,13 @@ import orjson
 import pytest
 
 from tests.contract.trajectory_expectations import EXPECTED, Expected
+from workers.agentlens.cohort import assess_cohort
+from workers.agentlens.curation import sft_record
 from workers.agentlens.formats import FORMATS, read
 from workers.agentlens.formats.refused import REFUSED
 from workers.agentlens.intents import label
+from workers.agentlens.report import as_json, assessment_document, to_bytes
+from workers.agentlens.tier import Tier
 from workers.agentlens.trajectory import Trajectory
 from workers.errors import TrajectoryError
 from workers.trajectories import Skipped, load, load_all, walk
@@ -194,6 +200,118 @@ class TestEveryFile:
                 key = f'"{name}": '.encode()
                 answer = runs_of(path, text.replace(key, key + wrong + b', "was": ', 2))
                 assert isinstance(answer, list) or path.name in answer
+
+    def test_a_file_with_values_at_the_edge_of_json_is_scored_or_told(self, path: Path) -> None:
+        data = path.read_bytes()
+        answers = [runs_of(path, changed, decode=orjson.loads) for changed in at_the_edge(path.name, data)]
+        for answer in answers:
+            if isinstance(answer, str):
+                assert answer.startswith(path.name + ": ")
+            else:
+                assert scored_bytes(answer)
+        for name in KEYS:
+            key = f'"{name}":'.encode()
+            for value in (b"NaN", b"1", b"{}"):  # the key comes twice: the last one counts, as everywhere
+                answer = runs_of(path, data.replace(key, key + value + b"," + key, 3), decode=orjson.loads)
+                assert isinstance(answer, list) or answer.startswith(path.name + ": ")
+
+    def test_shuffled_lines_are_an_answer_or_a_sentence(self, path: Path) -> None:
+        lines = path.read_bytes().split(b"\n")
+        for seed in range(3):
+            mixed = random.Random(seed).sample(lines, len(lines))
+            answer = runs_of(path, b"\n".join(mixed), decode=orjson.loads)
+            assert isinstance(answer, list) or answer.startswith(path.name + ": ")
+
+
+def nested(levels: int) -> Any:
+    """A list in a list in a list."""
+    value: Any = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+EDGES = (
+    math.nan,
+    -math.inf,
+    10**400,
+    -1,
+    1e308,
+    "\ud800",
+    "\x00\x1b[2J\u202e",
+    "<script>alert(1)</script>",
+    "",
+    "a" * 30_000,
+    nested(800),
+    None,
+    True,
+    [],
+    {},
+)
+
+
+def mutated(value: Any, rng: random.Random, share: float) -> Any:
+    """A document some of whose values, of any depth, are others."""
+    if rng.random() < share:
+        return rng.choice(EDGES)
+    if isinstance(value, dict):
+        return {key: mutated(item, rng, share) for key, item in value.items()}
+    if isinstance(value, list):
+        return [mutated(item, rng, share) for item in value]
+    return value
+
+
+def at_the_edge(name: str, data: bytes) -> Iterator[bytes]:
+    """The file with other values, with bytes that are no UTF-8, and with numbers that no machine holds."""
+    yield data.replace(b"e", b"\xff\xfe", 30)
+    yield data.replace(b'": 1', b'": ' + b"7" * 5000, 3).replace(b'":1', b'":' + b"7" * 5000, 3)
+    if name.endswith(".md"):
+        return
+    try:
+        documents = [
+            json.loads(line)
+            for line in ([data] if name.endswith(".json") else data.splitlines())
+            if line.strip()
+        ]
+    except ValueError:
+        return
+    for seed in range(24):
+        rng = random.Random(seed)
+        share = (0.002, 0.02, 0.1)[seed % 3]
+        yield b"\n".join(json.dumps(mutated(document, rng, share)).encode() for document in documents)
+
+
+def scored_bytes(runs: list[Trajectory]) -> bytes:
+    """The runs' assessments and export as bytes, which must be JSON for a strict parser."""
+    assessments, summary = assess_cohort(runs)
+    written = to_bytes(
+        {
+            "assessments": [assessment_document(found) for found in assessments],
+            "cohort": as_json(summary),
+            "sft": [sft_record(run, found, set(Tier)) for run, found in zip(runs, assessments, strict=True)],
+        }
+    )
+    orjson.loads(written)
+    return written
+
+
+@pytest.mark.parametrize("form", sorted({reader.name for reader in FORMATS}))
+@pytest.mark.parametrize("name", ["x.json", "x.jsonl"])
+def test_a_hundred_thousand_brackets_are_a_sentence(form: str, name: str) -> None:
+    for data in (b"[" * 100_000, b'{"a":' * 100_000, b"[" * 100_000 + b"]" * 100_000):
+        for decode in (json.loads, orjson.loads):
+            with pytest.raises(
+                TrajectoryError, match=r"^x\.jsonl?: (line 1: )?the JSON is nested too deeply"
+            ):
+                list(read(name, data, form, decode=decode))
+
+
+def test_numbers_of_five_thousand_digits_are_read_as_some_large_number() -> None:
+    digits = "7" * 5000
+    row = '{"messages": [{"role": "user", "content": "x"}], "instance_id": "p", "cost": ' + digits + "}"
+    for name, decode in (("x.json", json.loads), ("x.jsonl", orjson.loads)):
+        (run,) = read(name, row.encode(), decode=decode)
+        assert run.problem == "p"
 
 
 def test_every_reader_names_itself_and_its_blind_spots() -> None:

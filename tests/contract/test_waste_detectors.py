@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.agentlens.steps import edit, listing, run, shell, think, undo, view
+from tests.unit.agentlens.steps import edit, listing, patch, run, shell, think, undo, view
 from workers.agentlens.trace import Trace
 from workers.agentlens.trajectory import Intent, State
 from workers.agentlens.waste import CATEGORIES, DETECTORS, blind_retry, charge, scan
@@ -193,8 +193,29 @@ def test_taking_an_edit_back_wastes_both_edits_and_the_failed_checks_between() -
     assert [finding.steps for finding in undone] == [(0, 1)]
 
 
+def test_an_edit_taken_back_is_found_whichever_file_of_a_patch_it_was_in() -> None:
+    both = patch(("a.py", "x", "y"), ("b.py", "p", "q"))
+    (back,) = found("regression_loop", (both, view("c.py"), edit("b.py", "q", "p")))
+    assert (back.steps, back.pattern) == ((0, 2), "undo b.py")
+    (undone,) = found("regression_loop", (both, undo("b.py")))
+    assert (undone.steps, undone.pattern) == ((0, 1), "undo b.py")
+    # the same two texts in two files are two edits
+    assert found("regression_loop", (both, edit("a.py", "q", "p"))) == []
+
+
+def test_rounds_of_repair_are_followed_in_every_file_of_a_patch() -> None:
+    first = patch(("a.py", "x", "y"), ("b.py", "1", "2"))
+    second = patch(("c.py", "r", "s"), ("b.py", "2", "3"))
+    third = edit("b.py", "3", "4")
+    fails = [shell("pytest t", outcome="error", seen=said) for said in ("E1", "E2")]
+    (loop,) = found("regression_loop", (first, fails[0], second, fails[1], third))
+    # b.py: 1 → 2 → 3 → 4, each time on the text just written; from the second edit to the last failing check
+    assert (loop.steps, loop.pattern, loop.repeats) == ((2, 3), "b.py", 2)
+
+
 def test_looking_again_after_a_write_to_that_file_is_not_redundant() -> None:
     look = view("a.py", (1, 40))
+    assert found("redundant_step", (look, patch(("b.py", "p", "q"), ("a.py", "x", "y")), look)) == []
     assert found("redundant_step", (look, edit("a.py"), look)) == []
     assert found("redundant_step", (look, edit("b.py"), look))[0].steps == (2,)
 

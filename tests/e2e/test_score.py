@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,13 +19,23 @@ from tests.recorded_runs import CHECK, FIX, LOOK, search, write_cohort, write_ru
 ROOT = Path(__file__).parents[2]
 
 
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}  # noqa: TID251
+
+
+def wait_until(holds: Callable[[], bool], *, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        threading.Event().wait(0.02)
+
+
 def consensus(*arguments: object, **more: str) -> subprocess.CompletedProcess[bytes]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), **more}  # noqa: TID251
     return subprocess.run(
         [sys.executable, "-m", "workers.cli.main", *map(str, arguments)],
         capture_output=True,
         check=False,
-        env=environment,
+        env={**environment(), **more},
         timeout=120,
     )
 
@@ -65,3 +79,42 @@ def test_the_spool_is_removed(tmp_path: Path) -> None:
     scratch.mkdir()
     assert consensus("score", folder, "--jobs", 2, TMPDIR=str(scratch)).returncode == 0
     assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "jobs"),
+    [(signal.SIGINT, 130, 1), (signal.SIGTERM, 143, 1), (signal.SIGTERM, 143, 2), (signal.SIGHUP, 129, 1)],
+)
+def test_a_stopped_scoring_leaves_nothing_behind(
+    tmp_path: Path, number: signal.Signals, code: int, jobs: int
+) -> None:
+    for run in range(3000):
+        write_run(tmp_path / f"runs/{run}_pta.json", search(f"w{run}"), LOOK, FIX, CHECK)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    report = tmp_path / "report.json"
+    report.write_text("the old one")
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "workers.cli.main",
+            "score",
+            tmp_path / "runs",
+            "-o",
+            report,
+            "--jobs",
+            str(jobs),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**environment(), "TMPDIR": str(scratch)},
+    ) as process:
+        wait_until(lambda: any(file.stat().st_size for file in scratch.glob("*/runs-*")))
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (code, b"")
+    assert err.decode().splitlines() == [f"stopped by {number.name} before the end; no file was written"]
+    assert list(scratch.iterdir()) == []
+    assert report.read_text() == "the old one"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.json", "runs", "scratch"]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any
 
 import pytest
 from celery.contrib.testing.worker import start_worker
 
-from tests.factories import make_team
+from tests.factories import make_price, make_team
 from tests.integration.model_server import ModelServer, model_server
 from tests.integration.stored_runs import open_seats, seat_key, store_run
 from workers import settings as settings_module
@@ -32,7 +31,7 @@ DEADLINE_SECONDS = 20.0
 
 
 #: Input is free and a written token costs a tenth of a cent, so that sums can be done in the head.
-PRICE = Price(input_usd=Decimal(0), output_usd=Decimal(1000))
+PRICE = make_price("0", "1000")
 
 
 def price_of(_provider: str, model: str) -> Price | None:

@@ -25,6 +25,7 @@ from workers.provenance.repository import calls, runs
 from workers.provenance.repository.stages import SeatKey
 from workers.provenance.repository.usage import RunUsage, usage_of
 from workers.stages import STAGES
+from workers.stages.broken import break_off
 from workers.stages.finish import finish_run
 from workers.stages.rescue import rescue
 from workers.stages.seat import advance, run_seat
@@ -329,3 +330,14 @@ def test_a_run_that_ends_with_a_call_still_open_lists_it_in_its_last_event(
     (orphan,) = finished["spending"]["orphaned"]
     assert (orphan["seat"], orphan["model"], orphan["cost_usd"]) == ("coder", "alder-1", 0.256)
     assert (finished["spending"]["cost_usd"], finished["spending"]["has_estimates"]) == (0.256, True)
+
+
+def test_a_run_that_is_broken_off_says_what_it_spent(bench: Bench, models: ModelServer) -> None:
+    key = lost_coder(bench)
+
+    break_off(runtime().context, key.run_id, ValueError("a fault of ours"))
+
+    (finished,) = events(bench, key.run_id, "run.finished")
+    assert finished["reasons"][0]["code"] == "internal_error"
+    assert finished["spending"]["cost_usd"] == 0.256
+    assert [orphan["seat"] for orphan in finished["spending"]["orphaned"]] == ["coder"]

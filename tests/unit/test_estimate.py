@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.factories import make_team
-from workers.core.budget import Amount, Budget, Price
+from tests.factories import make_price, make_team
+from workers.core.budget import Amount, Budget
 from workers.core.run import Stage
 from workers.core.team import Team
 from workers.errors import InputError
@@ -27,7 +27,7 @@ from workers.teams import load_team, prompt_environment
 LOCAL = {"LOCAL_BASE_URL": "http://127.0.0.1:9/v1"}
 SIMULATOR = {"CONSENSUS_SIMULATOR_URL": "http://127.0.0.1:9/v1"}
 #: One dollar a million in, ten out.
-PRICE = Price(input_usd=Decimal(1), output_usd=Decimal(10))
+PRICE = make_price("1", "10")
 
 
 def estimated(

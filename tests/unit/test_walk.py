@@ -143,10 +143,13 @@ def test_an_empty_account_is_no_reason_to_come_back() -> None:
     assert raised.value.cause == "quota"
 
 
+@pytest.mark.parametrize("error", [RateLimitedError, OverloadedError])
 @pytest.mark.parametrize(("spent", "comes_back"), [(2, True), (3, False)])
-def test_a_stated_wait_is_worth_coming_back_for_while_requests_are_left(spent: int, comes_back: bool) -> None:
+def test_a_stated_wait_is_worth_coming_back_for_while_requests_are_left(
+    spent: int, comes_back: bool, error: type[RateLimitedError] | type[OverloadedError]
+) -> None:
     # retries 2: three requests in all.
-    way, _ = walk(A, ends={A: RateLimitedError("429", retry_after_seconds=60)}, spent=lambda: spent)
+    way, _ = walk(A, ends={A: error("later", retry_after_seconds=60)}, spent=lambda: spent)
 
     with pytest.raises(SlotTimeoutError if comes_back else SeatFailedError):
         way.answer()

@@ -156,7 +156,7 @@ def _codes(intents: Sequence[Intent]) -> Codes:
 def _weights(runs: Sequence[object], seed: int) -> Floats:
     """How often each step counts in each bootstrap sample; shape (draws, steps)."""
     numbers = {run: number for number, run in enumerate(dict.fromkeys(runs))}
-    drawn = resamples(len(numbers), seed=seed)
+    drawn = np.concatenate(list(resamples(len(numbers), seed=seed)))
     return drawn[:, [numbers[run] for run in runs]]
 
 

@@ -18,9 +18,10 @@ from workers.agentlens.measure import Signals, measure, process_signals, weigh
 from workers.agentlens.mechanisms import Mechanism, mechanism
 from workers.agentlens.profiles import PAPER, PROFILES, TUNED, UNREFERENCED
 from workers.agentlens.reference import Donor
-from workers.agentlens.score import Tier, composite, tier
 from workers.agentlens.settings import DEFAULT_SETTINGS, SCORING_VERSION, ScoringSettings
-from workers.agentlens.signals.structure import Alignment, Candidate, align
+from workers.agentlens.signals.structure import Candidate, align
+from workers.agentlens.signals.temporal import temporal
+from workers.agentlens.tier import Tier, composite, tier
 from workers.agentlens.trace import Trace, trace
 from workers.agentlens.trajectory import Intent, RunOutcome, Trajectory
 from workers.agentlens.waste import Waste
@@ -210,6 +211,8 @@ class _Judgement:
 
 
 def _judge(runs: Sequence[tuple[Run, Forest]], donors: DonorPool) -> Iterator[_Judgement]:
+    if not runs:
+        return
     compared = donors.compare([run.trace for run, _ in runs])
     alignments = align(
         compared.table,
@@ -218,22 +221,32 @@ def _judge(runs: Sequence[tuple[Run, Forest]], donors: DonorPool) -> Iterator[_J
             for (_, forest), rows in zip(runs, compared.rows, strict=True)
         ],
     )
-    for (run, forest), rows, alignment in zip(runs, compared.rows, alignments, strict=True):
-        confidences = compared.table.take(rows, axis=0).take(forest.trees[0].columns, axis=1)
-        yield _judge_one(run, donors.settings, forest, confidences, alignment)
+    temp = temporal(
+        np.array([run.trace.profile for run, _ in runs]), np.array([forest.profiles for _, forest in runs])
+    ).tolist()
+    for position, (run, forest) in enumerate(runs):
+        rows, columns = compared.rows[position], forest.trees[0].columns
+        signals = measure(
+            run.trace,
+            forest,
+            alignments[position],
+            temp[position],
+            blind_retries=waste.blind_retries(run.findings),
+        )
+        yield _judge_one(
+            run, donors.settings, forest, signals, compared.table.take(rows, axis=0).take(columns, axis=1)
+        )
 
 
 def _judge_one(
     run: Run,
     settings: ScoringSettings,
     forest: Forest,
+    signals: Signals,
     confidences: npt.NDArray[np.float32],
-    alignment: Alignment,
 ) -> _Judgement:
     """Judge a run; `confidences` are those of its acting states to the nodes of draw 0's tree."""
     tree = forest.trees[0].reference
-    retries = waste.blind_retries(run.findings)
-    signals = measure(run.trace, forest, alignment, blind_retries=retries)
     scores = _scores(run, signals, settings)
     matches = _matches(confidences)
     way = divergence.walk(run.trace, tree, matches, settings)

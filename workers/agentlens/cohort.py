@@ -8,14 +8,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from workers.agentlens import statistics
-from workers.agentlens.assess import Assessment, Run, assess_problem, prepare
+from workers.agentlens.assess import Assessment, assess_problem, prepare
+from workers.agentlens.duplicates import Content, Duplicate, Original, actions, copies
 from workers.agentlens.mechanisms import Mechanism
-from workers.agentlens.score import Tier
+from workers.agentlens.scoring import labelled
 from workers.agentlens.settings import DEFAULT_SETTINGS, ScoringSettings
-from workers.agentlens.statistics import Bools, Floats
+from workers.agentlens.statistics import Bools, Floats, Ints
+from workers.agentlens.tier import Tier
 from workers.agentlens.trajectory import Intent, RunOutcome, Trajectory
 from workers.agentlens.waste import CATEGORIES
 
@@ -28,10 +29,11 @@ _UNKNOWN = "unknown"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What a cohort keeps of one assessment. signals on 0 to 100. wasted: steps by waste category.
-    is_verified: a check follows the last edit, None without an edit."""
+    """What a cohort keeps of one assessment. problem: None for a run that names none, which is alone in all
+    that is done by problem. signals on 0 to 100. wasted: steps by waste category. is_verified: a check follows
+    the last edit, None without an edit."""
 
-    problem: str
+    problem: str | None
     model: str
     outcome: RunOutcome
     steps: int
@@ -59,7 +61,7 @@ def row(assessment: Assessment) -> Row:
     intents = assessment.intents
     last_edit = max((i for i, intent in enumerate(intents) if intent is Intent.I), default=None)
     return Row(
-        problem=assessment.problem or _UNKNOWN,
+        problem=assessment.problem or None,
         model=assessment.model or _UNKNOWN,
         outcome=assessment.outcome,
         steps=assessment.steps,
@@ -79,31 +81,51 @@ def row(assessment: Assessment) -> Row:
 def assess_cohort(
     trajectories: Iterable[Trajectory], settings: ScoringSettings = DEFAULT_SETTINGS
 ) -> tuple[list[Assessment], dict[str, object]]:
-    """Score labelled trajectories problem by problem (AGENTLENS §4 to §8) and summarise them (§9).
+    """Score trajectories problem by problem (AGENTLENS §4 to §8) and summarise them (§9). Those that are not
+    labelled are labelled first.
 
-    Runs that name no problem cannot be compared with each other and are scored without a reference. For
-    folders too large for memory, call `assess.assess_problem` for one problem after the other and keep the
-    `row`s."""
-    problems: dict[str, list[Run]] = {}
-    alone: list[Run] = []
+    The assessments come problem by problem; the summary is the report's `cohort`. Runs that name no problem
+    cannot be compared with each other and are scored without a reference. Copies are assessed and not counted.
+    All runs are in memory; `consensus score` streams."""
+    problems: dict[str, list[Trajectory]] = {}
+    alone: list[Trajectory] = []
     for trajectory in trajectories:
-        if trajectory.problem is None:
-            alone.append(prepare(trajectory))
-        else:
-            problems.setdefault(trajectory.problem, []).append(prepare(trajectory))
+        of = problems.setdefault(trajectory.problem, []) if trajectory.problem else alone
+        of.append(labelled(trajectory))
     groups = [*(runs for _, runs in sorted(problems.items())), *([run] for run in alone)]
-    assessments = [found for runs in groups for found in assess_problem(runs, settings)]
-    return assessments, summarise(map(row, assessments), seed=settings.seed)
+    runs = [run for group in groups for run in group]
+    assessments = [found for group in groups for found in assess_problem([*map(prepare, group)], settings)]
+    contents = [Content.of(run) for run in runs]
+    of_others = copies(contents, lambda n: actions(runs[n].states))
+    duplicates = [
+        Duplicate(
+            path=runs[position].path,
+            trajectory_id=runs[position].trajectory_id,
+            of=Original(path=of.path, trajectory_id=of.trajectory_id),
+        )
+        for position, of in of_others.items()
+    ]
+    counted = (row(found) for position, found in enumerate(assessments) if position not in of_others)
+    return assessments, summarise(counted, seed=settings.seed, duplicates=duplicates)
 
 
-def summarise(rows: Iterable[Row], *, seed: int = 0) -> dict[str, object]:
-    """The cohort part of the report, as plain JSON values. The order of the rows changes nothing."""
-    ordered = sorted(rows, key=lambda r: (r.problem, r.model, r.outcome, sorted(r.scores.items()), r.steps))
+def summarise(
+    rows: Iterable[Row], *, seed: int = 0, duplicates: Iterable[Duplicate] = ()
+) -> dict[str, object]:
+    """The cohort part of the report (§9), as plain JSON values. The order of the rows changes nothing.
+    `duplicates` are listed; their rows are not given."""
+    ordered = sorted(
+        rows, key=lambda r: (r.problem or "", r.model, r.outcome, sorted(r.scores.items()), r.steps)
+    )
     judged = [r for r in ordered if r.outcome != _UNKNOWN]
     return {
         "caution": CAUTION,
         "runs": len(ordered),
-        "problems": len({r.problem for r in ordered}),
+        "problems": len(_problems(ordered)),
+        "runs_without_problem": sum(r.problem is None for r in ordered),
+        "duplicates": [
+            dataclasses.asdict(copy) for copy in sorted(duplicates, key=lambda c: (c.path, c.trajectory_id))
+        ],
         "outcomes": dict(sorted(Counter(r.outcome for r in ordered).items())),
         "tiers": _tiers(judged),
         "discrimination": _discrimination(judged, seed),
@@ -120,12 +142,16 @@ def _profiles(rows: Sequence[Row]) -> list[str]:
     return sorted({name for r in rows for name in r.scores})
 
 
-def _arrays(rows: Sequence[Row], values: Sequence[float]) -> tuple[Floats, Bools, npt.NDArray[np.intp]]:
-    numbers = {problem: n for n, problem in enumerate(sorted({r.problem for r in rows}))}
+def _problems(rows: Iterable[Row]) -> list[str]:
+    return sorted({r.problem for r in rows if r.problem is not None})
+
+
+def _arrays(rows: Sequence[Row], values: Sequence[float]) -> tuple[Floats, Bools, Ints]:
+    numbers: dict[str | None, int] = {problem: n for n, problem in enumerate(_problems(rows))}
     return (
         np.array(values, dtype=float),
         np.array([r.outcome == "passed" for r in rows], dtype=bool),
-        np.array([numbers[r.problem] for r in rows], dtype=np.intp),
+        np.array([numbers.get(r.problem, -1) for r in rows], dtype=np.intp),
     )
 
 
@@ -209,13 +235,11 @@ def models(rows: Sequence[Row], *, seed: int) -> list[dict[str, object]]:
 
 
 def _mean_score(rows: Sequence[Row], seed: int) -> statistics.Interval:
-    numbers = {problem: n for n, problem in enumerate(sorted({r.problem for r in rows}))}
-    sums, counts = np.zeros(len(numbers)), np.zeros(len(numbers))
-    for r in rows:
-        sums[numbers[r.problem]] += r.scores[r.profile]
-        counts[numbers[r.problem]] += 1
-    weights = statistics.resamples(len(numbers), seed=seed)
-    return statistics.interval(float(sums.sum() / counts.sum()), (weights @ sums) / (weights @ counts))
+    scores, _, problems = _arrays(rows, [r.scores[r.profile] for r in rows])
+    members = statistics.clusters(problems)
+    sums, counts = np.bincount(members, weights=scores), np.bincount(members)
+    samples = [(w @ sums) / (w @ counts) for w in statistics.resamples(len(sums), seed=seed)]
+    return statistics.interval(float(sums.sum() / counts.sum()), np.concatenate(samples))
 
 
 def _ranks(values: Mapping[str, float | None]) -> dict[str, int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from workers.agentlens.assess import Assessment
-from workers.agentlens.score import Tier
 from workers.agentlens.settings import SCORING_VERSION
+from workers.agentlens.tier import Tier
 from workers.agentlens.trajectory import State, Trajectory
 
 CURATED_TIERS = frozenset({Tier.IDEAL, Tier.SOLID})

@@ -8,6 +8,9 @@ from typing import Literal
 from workers.agentlens.trace import Trace
 from workers.agentlens.trajectory import Intent
 
+# Bound once: looking a member up in its enum costs three times as much as a global.
+_E, _I, _V = Intent.E, Intent.I, Intent.V
+
 Kind = Literal["verification_before_implementation", "exploration_after_verified_patch"]
 
 
@@ -27,13 +30,13 @@ def find(trace: Trace) -> tuple[Disorder, ...]:
     has_edit = verified = False
     for position, index in enumerate(trace.acting):
         intent, signature = trace.intents[index], trace.signatures[position]
-        if intent is Intent.I:
+        if intent is _I:
             has_edit, verified = True, False
-        elif intent is Intent.V and not has_edit:
+        elif intent is _V and not has_edit:
             early.append(index)
-        elif intent is Intent.V and signature.kind in ("check", "run"):
+        elif intent is _V and signature.kind in ("check", "run"):
             verified = trace.states[index].outcome == "ok"
-        elif intent is Intent.E and verified and signature.path not in trace.edited_files:
+        elif intent is _E and verified and signature.path not in trace.edited_files:
             late.append(index)
     found: list[Disorder] = []
     if early:

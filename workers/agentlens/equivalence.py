@@ -16,6 +16,11 @@ import numpy.typing as npt
 from workers.agentlens.shell import Group
 from workers.agentlens.trajectory import Intent, Operation, State
 
+# Bound once: looking a member up in its enum costs three times as much as a global.
+_SHELL, _FINISH = Operation.SHELL, Operation.FINISH
+_WRITE, _READ, _SEARCH = Group.WRITE, Group.READ, Group.SEARCH
+_O = Intent.O
+
 SAME_CONTENT: Final = 1.0
 SAME_SCOPE: Final = 0.90
 OVERLAP_BASE: Final = 0.80
@@ -85,7 +90,7 @@ class Signature(NamedTuple):
 def family(state: State) -> str:
     """The kind of action a state is, whether a tool or a shell line did it."""
     command = state.command
-    if command is not None and state.operation is Operation.SHELL:
+    if command is not None and state.operation is _SHELL:
         strongest = command.strongest
         if strongest.program in _LISTING_PROGRAMS:
             return "list"
@@ -98,11 +103,11 @@ def target_path(state: State) -> str | None:
     if state.path is not None or state.command is None:
         return state.path
     segment = state.command.strongest
-    if segment.group is Group.WRITE:
+    if segment.group is _WRITE:
         return segment.writes[0] if segment.writes else segment.target
-    if segment.group is Group.READ:
+    if segment.group is _READ:
         return segment.reads[0] if segment.reads else segment.target
-    if segment.group is Group.SEARCH:
+    if segment.group is _SEARCH:
         return segment.reads[0] if segment.reads else None
     return segment.target
 
@@ -119,7 +124,8 @@ def _lines(state: State) -> tuple[int, int]:
     if state.lines is not None:
         return state.lines.start, state.lines.end
     if state.edits:
-        anchors = [edit.anchor for edit in state.edits if edit.anchor is not None]
+        mine = (None, state.path)
+        anchors = [edit.anchor for edit in state.edits if edit.anchor is not None and edit.path in mine]
         if anchors:
             return min(lines.start for lines in anchors), max(lines.end for lines in anchors)
     if state.command is not None and state.command.strongest.lines is not None:
@@ -139,8 +145,8 @@ def signature(state: State) -> Signature:
     differ in its target and is then of the same group with less confidence."""
     intent, command = state.intent, state.command
     kind, path = family(state), target_path(state)
-    if intent is None or intent is Intent.O:
-        finish = "finish" if state.operation is Operation.FINISH else None
+    if intent is None or intent is _O:
+        finish = "finish" if state.operation is _FINISH else None
         return Signature(exact=finish, kind=kind, path=path)
     stage = _stage(intent, kind)
     place = stage + path if path is not None and kind in _PLACED else None
@@ -227,10 +233,10 @@ class _Codes(dict[Hashable, int]):
 
 class Codebook:
     """Gives each text of one problem an integer. Only equality of codes is ever used, so the order in which
-    texts arrive changes no score."""
+    texts arrive changes no score. A copy of a book takes up new texts without the book growing by them."""
 
-    def __init__(self) -> None:
-        self._codes = _Codes({None: -1})
+    def __init__(self, known: Codebook | None = None) -> None:
+        self._codes: _Codes = _Codes({None: -1} if known is None else known._codes)
 
     def encode(self, signatures: Iterable[Signature]) -> list[Code]:
         """Each signature as 9 integers: exact, place, scope, group, program, target, flags, start, end."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workers.agentlens.equivalence import Code, Codebook, confidence_matrix
-from workers.agentlens.reference import Donor, Reference, distinct, draw, lots
+from workers.agentlens.reference import Donor, Reference, distinct, drawings
 from workers.agentlens.settings import ScoringSettings
 from workers.agentlens.signals.temporal import Profile
 from workers.agentlens.trace import Trace
@@ -80,30 +80,24 @@ class DonorPool:
     def __init__(self, donors: Iterable[Donor], settings: ScoringSettings) -> None:
         self.settings = settings
         self.donors = distinct(donors)
-        self._orders = [
-            lots(self.donors, number=number, seed=settings.seed) for number in range(settings.draws)
-        ]
-        base = self._draws(None)
-        drawn = {donor.trace.sequence: donor for donors in base for donor in donors}
-        self._drawings = {None: base} | {sequence: self._draws(sequence) for sequence in drawn}
+        drawn = drawings(self.donors, settings)
         reachable = {
-            donor.trace.sequence: donor
-            for drawing in self._drawings.values()
-            for donors in drawing
-            for donor in donors
+            donor.sequence: donor for drawing in drawn.values() for donors in drawing for donor in donors
         }
         self._codebook = Codebook()
         self._codes: list[Code] = []
         self._starts: dict[str, int] = {}
+        self._encoded: dict[Trace, list[Code]] = {}
         for sequence, donor in reachable.items():
             self._starts[sequence] = len(self._codes)
-            self._codes += self._codebook.encode(donor.trace.signatures)
+            self._encoded[donor.trace] = self._codebook.encode(donor.trace.signatures)
+            self._codes += self._encoded[donor.trace]
         self._merged: dict[tuple[int, ...], int] = {}
         self._paths: dict[tuple[int, ...], int] = {}
         self._trees: dict[tuple[str, ...], Planted] = {}
         self._plantings = {
             excluded: tuple(self._plant(donors) for donors in drawing) if len(drawing[0]) > 1 else None
-            for excluded, drawing in self._drawings.items()
+            for excluded, drawing in drawn.items()
         }
         self._forests: dict[str | None, Forest] = {}
 
@@ -125,7 +119,11 @@ class DonorPool:
 
     def compare(self, candidates: Sequence[Trace]) -> Comparison:
         """The confidence of every acting state of the candidates to every node."""
-        coded = [self._codebook.encode(candidate.signatures) for candidate in candidates]
+        # Candidates go by in any number: what only they know is forgotten with them.
+        codebook = Codebook(self._codebook)
+        coded = [
+            self._encoded.get(candidate) or codebook.encode(candidate.signatures) for candidate in candidates
+        ]
         places: dict[Code, int] = {}
         rows = [[places.setdefault(code, len(places)) for code in codes] for codes in coded]
         states = len(self._codes)
@@ -141,9 +139,6 @@ class DonorPool:
             starts = [0, *itertools.accumulate(map(len, self._merged))][:-1]
             table[:, states:-1] = np.maximum.reduceat(table.take(joined, axis=1), starts, axis=1)
         return Comparison(table=table, rows=rows)
-
-    def _draws(self, excluded: str | None) -> list[tuple[Donor, ...]]:
-        return [draw(order, count=self.settings.donors, excluded=excluded) for order in self._orders]
 
     def _plant(self, donors: Sequence[Donor]) -> Planted:
         key = tuple(sorted(donor.trace.sequence for donor in donors))

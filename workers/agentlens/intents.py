@@ -5,6 +5,7 @@ prefix of the labels."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 
@@ -12,6 +13,17 @@ from workers.agentlens.paths import kind_of, parent
 from workers.agentlens.shell import Command, Group
 from workers.agentlens.shell.inline import written_paths
 from workers.agentlens.trajectory import Edit, Intent, Operation, State, with_label
+
+# Bound once: looking a member up in its enum costs three times as much as a global.
+_E, _I, _V, _O = Intent
+_SHELL, _LIST = Operation.SHELL, Operation.LIST
+_WRITE, _EXECUTE, _TEST, _NOTHING, _SEARCH = (
+    Group.WRITE,
+    Group.EXECUTE,
+    Group.TEST,
+    Group.NOTHING,
+    Group.SEARCH,
+)
 
 _BOOKKEEPING = frozenset(
     (Operation.THINK, Operation.PLAN, Operation.MESSAGE, Operation.FINISH, Operation.DELEGATE)
@@ -101,7 +113,7 @@ class _History:
         self.scripts: dict[str, tuple[str, ...]] = {}
         self.symbols: set[str] = set()
         self.failing_check = ""
-        self.last_shell: tuple[Intent, int] = (Intent.O, 1)
+        self.last_shell: tuple[Intent, int] = (_O, 1)
 
 
 def label(states: Iterable[State]) -> tuple[State, ...]:
@@ -112,33 +124,33 @@ def label(states: Iterable[State]) -> tuple[State, ...]:
 
 def _step(history: _History, state: State) -> tuple[Intent, int]:
     operation = state.operation
-    if operation is Operation.SHELL:
+    if operation is _SHELL:
         if state.command is None:
             return history.last_shell
         history.last_shell = _shell(history, state, state.command)
         return history.last_shell
     if operation in _BOOKKEEPING:
-        return Intent.O, 1
+        return _O, 1
     if operation in _EDITING:
         writes = (state.path,) if state.command is None else state.command.writes
         return _write(history, state, tuple(path for path in writes if path is not None))
     if operation in _LOOKING:
         return _look(history, state), 6
-    return Intent.O, 7
+    return _O, 7
 
 
 def _shell(history: _History, state: State, command: Command) -> tuple[Intent, int]:
-    kind = command.kind
+    kind = command.strongest.group
     if kind in _LOOKING_KINDS:
         return _look(history, state), 6
-    if kind is Group.WRITE:
+    if kind is _WRITE:
         return _write(history, state, (*_written(command), *_rewritten(history, command)))
-    if kind is Group.EXECUTE:
+    if kind is _EXECUTE:
         return _execute(history, state, command)
-    if kind is Group.TEST:
+    if kind is _TEST:
         _remember_check(history, state)
-        return Intent.V, 4
-    return Intent.O, 1 if kind is Group.NOTHING else 7
+        return _V, 4
+    return _O, 1 if kind is _NOTHING else 7
 
 
 def _execute(history: _History, state: State, command: Command) -> tuple[Intent, int]:
@@ -146,15 +158,13 @@ def _execute(history: _History, state: State, command: Command) -> tuple[Intent,
     if rewritten:
         return _write(history, state, rewritten)
     if not history.patched:
-        return Intent.E, 5
+        return _E, 5
     _remember_check(history, state)
-    return Intent.V, 5
+    return _V, 5
 
 
 def _written(command: Command) -> tuple[str, ...]:
-    return tuple(
-        path for segment in command.segments if segment.group is Group.WRITE for path in segment.writes
-    )
+    return tuple(path for segment in command.segments if segment.group is _WRITE for path in segment.writes)
 
 
 def _write(history: _History, state: State, paths: tuple[str, ...]) -> tuple[Intent, int]:
@@ -166,13 +176,13 @@ def _write(history: _History, state: State, paths: tuple[str, ...]) -> tuple[Int
             history.patched = True
             history.edited.update(source)
             _remember_symbols(history, state.edits)
-        return Intent.I, 2
+        return _I, 2
     if any(kind != "note" for kind in kinds.values()):
         if done:
             history.made.update(paths)
             _remember_scripts(history, state, paths)
-        return (Intent.V if history.patched else Intent.E), 3
-    return Intent.O, 7
+        return (_V if history.patched else _E), 3
+    return _O, 7
 
 
 def _rewritten(history: _History, command: Command) -> tuple[str, ...]:
@@ -181,14 +191,15 @@ def _rewritten(history: _History, command: Command) -> tuple[str, ...]:
     found: dict[str, None] = {}
     made: dict[str, tuple[str, ...]] = {}
     for segment in command.segments:
-        if segment.group is Group.WRITE and segment.body is not None and len(segment.writes) == 1:
+        if segment.group is _WRITE and segment.body is not None and len(segment.writes) == 1:
             made[segment.writes[0]] = _source_written(segment.body)
-        elif segment.group is Group.EXECUTE:
+        elif segment.group is _EXECUTE:
             script = segment.arguments[0] if segment.arguments else segment.program
             found |= dict.fromkeys(made.get(script, history.scripts.get(script, ())))
     return tuple(found)
 
 
+@functools.lru_cache(maxsize=64)
 def _source_written(script: str) -> tuple[str, ...]:
     paths = written_paths(script, "", "")
     return tuple(path for path in paths if "/" in path and kind_of(path) == "source")
@@ -204,9 +215,8 @@ def _remember_scripts(history: _History, state: State, paths: tuple[str, ...]) -
 
 def _remember_symbols(history: _History, edits: tuple[Edit, ...]) -> None:
     for edit in edits:
-        old, new = set(edit.old.split("\n")), set(edit.new.split("\n"))
-        for line in old ^ new:
-            history.symbols.update(_IDENTIFIER.findall(line))
+        changed = set(edit.old.split("\n")) ^ set(edit.new.split("\n"))
+        history.symbols.update(_IDENTIFIER.findall("\n".join(changed)))
     history.symbols -= _COMMON
 
 
@@ -218,21 +228,19 @@ def _remember_check(history: _History, state: State) -> None:
 
 
 def _look(history: _History, state: State) -> Intent:
-    return Intent.V if history.patched and _concerns_the_change(history, state) else Intent.E
+    return _V if history.patched and _concerns_the_change(history, state) else _E
 
 
 def _concerns_the_change(history: _History, state: State) -> bool:
     command = state.command
     if command is None:
-        return state.path is not None and _is_about(
-            history, state, state.path, state.operation is Operation.LIST
-        )
+        return state.path is not None and _is_about(history, state, state.path, state.operation is _LIST)
     for segment in command.segments:
         if segment.program in _CHECKS_THE_CHANGE:
             return True
         if segment.pattern and not history.symbols.isdisjoint(_IDENTIFIER.findall(segment.pattern)):
             return True
-        listing = segment.group is Group.SEARCH
+        listing = segment.group is _SEARCH
         if any(_is_about(history, state, path, listing) for path in segment.reads):
             return True
     return False

@@ -83,16 +83,17 @@ def _indent(text: str) -> int:
 
 def encloses_itself(lead: list[str], changed: list[str]) -> bool:
     """Whether the replaced text alone shows the outermost definition around its change."""
-    return any(_DEFINITION.match(line) and not _indent(line) for line in (*lead, *changed[:1]))
+    return any(not line[:1].isspace() and _DEFINITION.match(line) for line in (*lead, *changed[:1]))
 
 
 def changed_lines(old: str, new: str) -> tuple[int, list[str], list[str]]:
     """How many lines `old` and `new` share at the start, and the lines of each that differ."""
     left, right = old.split("\n"), new.split("\n")
+    shorter = min(len(left), len(right))
     start = 0
-    while start < min(len(left), len(right)) and left[start] == right[start]:
+    while start < shorter and left[start] == right[start]:
         start += 1
     end = 0
-    while end < min(len(left), len(right)) - start and left[-1 - end] == right[-1 - end]:
+    while end < shorter - start and left[-1 - end] == right[-1 - end]:
         end += 1
     return start, left[start : len(left) - end], right[start : len(right) - end]

@@ -11,14 +11,16 @@ import numpy as np
 
 from workers.agentlens.forest import Forest
 from workers.agentlens.profiles import Profile
-from workers.agentlens.score import rescale
 from workers.agentlens.signals.coherence import Coherence, coherence
 from workers.agentlens.signals.coverage import coverage
 from workers.agentlens.signals.edit_agreement import edit_agreement
 from workers.agentlens.signals.structure import Alignment
-from workers.agentlens.signals.temporal import temporal
+from workers.agentlens.tier import rescale
 from workers.agentlens.trace import Trace
 from workers.agentlens.trajectory import Intent
+
+# Bound once: looking a member up in its enum costs three times as much as a global.
+_I, _V = Intent.I, Intent.V
 
 _EXECUTED = frozenset({"check", "run"})
 
@@ -61,8 +63,11 @@ class Signals:
         }
 
 
-def measure(trace: Trace, forest: Forest, alignment: Alignment, *, blind_retries: int) -> Signals:
-    """Measure a run against the trees of all draws; `alignment` is to the forest's paths."""
+def measure(
+    trace: Trace, forest: Forest, alignment: Alignment, temporal: Sequence[float], *, blind_retries: int
+) -> Signals:
+    """Measure a run against the trees of all draws; `alignment` is to the forest's paths, `temporal` its Φtemp
+    for each draw."""
     struct = alignment.struct.tolist()
     agreements = {
         donor.trace.sequence: edit_agreement(trace.region, donor.trace.region) for donor in forest.donors
@@ -78,7 +83,7 @@ def measure(trace: Trace, forest: Forest, alignment: Alignment, *, blind_retries
         edit=tuple(
             max(agreements[donor.trace.sequence] for donor in tree.reference.donors) for tree in forest.trees
         ),
-        temp=tuple(temporal(trace.profile, forest.profiles).tolist()),
+        temp=tuple(temporal),
         coherence=coherence(trace.intents, blind_retries=blind_retries),
         best_donor=best_donor,
         recall=float(alignment.recall[best_row]),
@@ -109,10 +114,10 @@ def process_signals(trace: Trace, *, blind_retries: int) -> dict[str, float]:
     reproduced = has_edit = False
     for position, index in enumerate(trace.acting):
         executed = trace.signatures[position].kind in _EXECUTED
-        if trace.intents[index] is Intent.I:
+        if trace.intents[index] is _I:
             checks, has_edit = 0, True
         elif executed and has_edit:
-            checks += trace.intents[index] is Intent.V
+            checks += trace.intents[index] is _V
         elif executed:
             reproduced = True
     return {

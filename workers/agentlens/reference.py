@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import heapq
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from workers.agentlens.equivalence import Signature, confidence
 from workers.agentlens.settings import DEFAULT_SETTINGS, ScoringSettings
-from workers.agentlens.trace import Trace
-from workers.agentlens.trajectory import State
+from workers.agentlens.trace import Trace, trace
+from workers.agentlens.trajectory import State, Trajectory
+from workers.agentlens.waste import scan
 from workers.agentlens.waste.finding import Finding
 
 ROOT = -1
@@ -29,6 +32,11 @@ class Donor:
     trace: Trace
     model: str = ""
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def sequence(self) -> str:
+        """Digest of what it did, as in `Trace`."""
+        return self.trace.sequence
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +75,17 @@ class Reference:
             self.paths.append(self._insert(donor))
 
     @classmethod
-    def build(cls, donors: Iterable[Donor], settings: ScoringSettings = DEFAULT_SETTINGS) -> Reference:
-        """Insert each donor: at a node take the child with the highest confidence of at least θ (ties: the
-        larger support, then the older child), else branch. Donors with one sequence count once.
+    def build(
+        cls, donors: Iterable[Donor | Trajectory], settings: ScoringSettings = DEFAULT_SETTINGS
+    ) -> Reference:
+        """Build the tree of AGENTLENS §4 from passing runs of one problem, labelled trajectories or donors.
+        Insert each: at a node take the child with the highest confidence of at least θ (ties: the larger
+        support, then the older child), else branch. Donors with one sequence count once; their order changes
+        nothing.
 
-        Raises ValueError if fewer than 2 different donors with at least one acting state are given."""
-        usable = distinct(donors)
+        Raises ValueError for a trajectory that did not pass or is not labelled, and if fewer than 2 different
+        donors with at least one acting state are given."""
+        usable = distinct(item if isinstance(item, Donor) else donor_of(item) for item in donors)
         if len(usable) < 2:
             raise ValueError(f"a reference needs at least 2 different passing runs, got {len(usable)}")
         return cls(usable, settings)
@@ -191,6 +204,23 @@ class Reference:
         return best
 
 
+def donor_of(trajectory: Trajectory) -> Donor:
+    """A passing, labelled trajectory as a donor.
+
+    Raises ValueError if it did not pass or is not labelled."""
+    if trajectory.outcome != "passed":
+        raise ValueError(
+            f"{trajectory.trajectory_id}: its outcome is {trajectory.outcome}; references are built from passing runs"
+        )
+    prepared = trace(trajectory)
+    return Donor(
+        donor_id=trajectory.trajectory_id,
+        trace=prepared,
+        model=trajectory.model or "",
+        findings=scan(prepared),
+    )
+
+
 def distinct(donors: Iterable[Donor]) -> tuple[Donor, ...]:
     """Donors that did something, each sequence once, in the order of the sequence digests."""
     ordered = sorted(donors, key=lambda donor: (donor.trace.sequence, donor.model, donor.donor_id))
@@ -201,24 +231,61 @@ def distinct(donors: Iterable[Donor]) -> tuple[Donor, ...]:
     return tuple(kept.values())
 
 
-def lots(pool: Iterable[Donor], *, number: int, seed: int) -> list[Donor]:
+class Lot(Protocol):
+    """What a draw must know of a passing run: the digest of what it did, and its model ("" if unknown)."""
+
+    @property
+    def sequence(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+
+
+_Lot = TypeVar("_Lot", bound=Lot)
+
+
+def lots(pool: Iterable[_Lot], *, number: int, seed: int) -> list[_Lot]:
     """The pool in the order of draw `number`: that of a digest over seed, draw and sequence. It depends
     neither on the order of files nor on their names, which may hold a label."""
 
-    def lot(donor: Donor) -> bytes:
-        return hashlib.sha256(f"{seed}:{number}:{donor.trace.sequence}".encode()).digest()
+    def lot(donor: Lot) -> bytes:
+        return hashlib.sha256(f"{seed}:{number}:{donor.sequence}".encode()).digest()
 
     return sorted(pool, key=lot)
 
 
-def draw(ordered: Sequence[Donor], *, count: int, excluded: str | None = None) -> tuple[Donor, ...]:
+def draw(ordered: Sequence[_Lot], *, count: int, excluded: str | None = None) -> tuple[_Lot, ...]:
     """The first `count` donors of a pool in drawing order (`lots`), without the run whose sequence is
     `excluded`; each model gives one donor before any gives a second."""
     taken: dict[str, int] = {}
     strata: list[tuple[int, int]] = []
     for position, donor in enumerate(ordered):
-        if donor.trace.sequence != excluded:
+        if donor.sequence != excluded:
             turn = taken.get(donor.model, 0)
             taken[donor.model] = turn + 1
             strata.append((turn, position))
-    return tuple(ordered[position] for _, position in sorted(strata)[:count])
+    return tuple(ordered[position] for _, position in heapq.nsmallest(count, strata))
+
+
+def drawings(pool: Sequence[_Lot], settings: ScoringSettings) -> dict[str | None, list[tuple[_Lot, ...]]]:
+    """All draws that any candidate can meet: under None those for a candidate that is in none of them, under
+    the sequence of each run in them those without it. `pool` holds each sequence once."""
+    orders = [lots(pool, number=number, seed=settings.seed) for number in range(settings.draws)]
+    base = [draw(order, count=settings.donors) for order in orders]
+    drawn = dict.fromkeys(donor.sequence for donors in base for donor in donors)
+    return {None: base} | {
+        sequence: [draw(order, count=settings.donors, excluded=sequence) for order in orders]
+        for sequence in drawn
+    }
+
+
+def reachable(pool: Sequence[_Lot], settings: ScoringSettings) -> list[_Lot]:
+    """The donors that some draw takes, each once. The others of a pool may be forgotten: drawing from the
+    reachable ones alone gives the same draws, because before a donor that is taken only taken ones of its
+    model come. How many they are depends on k and the draws, not on the pool."""
+    found = {
+        donor.sequence: donor
+        for drawing in drawings(pool, settings).values()
+        for donors in drawing
+        for donor in donors
+    }
+    return list(found.values())

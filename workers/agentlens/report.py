@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from workers.agentlens.assess import Assessment
 from workers.agentlens.divergence import Divergence
+from workers.agentlens.duplicates import Original
 from workers.agentlens.mechanisms import MEANING
 from workers.agentlens.reference import Reference
 from workers.agentlens.settings import SCORING_VERSION, ScoringSettings
@@ -17,7 +18,8 @@ _DECIMALS = 6
 
 
 def as_json(value: object) -> object:
-    """Plain JSON values: numbers rounded to 6 decimals, NaN as null, tuples as lists, enums as their text."""
+    """Plain JSON values: numbers rounded to 6 decimals, NaN and infinity as null, tuples as lists, enums as
+    their text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: as_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -25,14 +27,14 @@ def as_json(value: object) -> object:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, float):
-        return None if math.isnan(value) else round(value, _DECIMALS)
+        return None if not math.isfinite(value) else round(value, _DECIMALS)
     if isinstance(value, Iterable):
         return [as_json(item) for item in value]
     return value
 
 
-def assessment_document(assessment: Assessment) -> dict[str, object]:
-    """One entry of `assessments`."""
+def assessment_document(assessment: Assessment, *, duplicate_of: Original | None = None) -> dict[str, object]:
+    """One entry of `assessments`. `duplicate_of`: the run that counts if this one is its copy."""
     scores: dict[str, object] = {}
     for name, score in assessment.scores.items():
         scores[name] = {
@@ -70,6 +72,7 @@ def assessment_document(assessment: Assessment) -> dict[str, object]:
         "reference": assessment.reference,
         "tokens": assessment.tokens,
         "cost_usd": assessment.cost_usd,
+        "duplicate_of": duplicate_of,
         "warnings": assessment.warnings,
     }
     return {key: as_json(value) for key, value in document.items()}
@@ -130,5 +133,10 @@ def report_document(
 
 
 def to_bytes(document: Mapping[str, object]) -> bytes:
-    """The report's bytes: the same document gives the same bytes."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+    """The report's bytes: the same document gives the same bytes. Halves of surrogate pairs, which logs hold
+    and UTF-8 cannot, become U+FFFD, so that every parser reads them."""
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode("utf-8")

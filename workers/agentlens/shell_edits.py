@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 import warnings
+from collections.abc import Callable
 
 from workers.agentlens.locate import scope_of
-from workers.agentlens.paths import kind_of
+from workers.agentlens.paths import kind_of, normalise
 from workers.agentlens.shell import Segment
+from workers.agentlens.shell.inline import patched_file
 from workers.agentlens.trajectory import Edit, Lines
 
 _SUBSTITUTION = re.compile(
@@ -19,15 +22,16 @@ _MATCHED_EDIT = re.compile(r"^\s*/((?:[^/\\]|\\.)*)/(?:,/(?:[^/\\]|\\.)*/)?\s*([
 _HUNK = re.compile(r"^@@(?: -(\d+)(?:,(\d+))? \+\d+(?:,\d+)?)?(?: ?@@)? ?(.*)$")
 
 
-def edits_of(segment: Segment) -> tuple[Edit, ...]:
-    """What a writing segment changes; empty if its text does not show it."""
+def edits_of(segment: Segment, directory: str = "", root: str = "") -> tuple[Edit, ...]:
+    """What a writing segment, run in `directory` of the repository at `root`, changes; empty if its text does not
+    show it. Edits name their file where there may be several."""
     body = segment.body
     if body is None:
         return ()
     if segment.program == "sed -i":
-        return _sed_edits(body)
+        return _in_each(_sed_edits(body), segment.writes)
     if segment.program in ("git apply", "patch", "apply_patch", "git am"):
-        return patch_edits(body)[0]
+        return patch_edits(body, lambda name: _known(normalise(name, directory, root), segment.writes))[0]
     if segment.program == "python -c":
         # Taking a script apart costs more than reading the rest of the run; only product files are worth it.
         product = any(kind_of(path) in ("source", "test") for path in segment.writes)
@@ -35,6 +39,17 @@ def edits_of(segment: Segment) -> tuple[Edit, ...]:
     if segment.program.endswith(" -c"):
         return ()
     return (Edit(old="", new=body),)
+
+
+def _known(path: str, written: tuple[str, ...]) -> str | None:
+    """`path` if it is written; a line that changes its folder once more may place its patch elsewhere."""
+    return path if path in written else None
+
+
+def _in_each(edits: tuple[Edit, ...], paths: tuple[str, ...]) -> tuple[Edit, ...]:
+    if len(paths) < 2:
+        return edits
+    return tuple(dataclasses.replace(edit, path=path) for path in paths for edit in edits)
 
 
 def _sed_edits(script: str) -> tuple[Edit, ...]:
@@ -100,8 +115,9 @@ def _sed_edit(script: str) -> Edit | None:
     return None
 
 
-def patch_edits(text: str) -> tuple[tuple[Edit, ...], str | None]:
-    """The hunks of a patch as edits (context lines on both sides left out), and the first hunk's scope."""
+def patch_edits(text: str, place: Callable[[str], str | None] = str) -> tuple[tuple[Edit, ...], str | None]:
+    """The hunks of a patch as edits (context lines on both sides left out), each with its file, and the scope of
+    the first file's first hunk that shows one. `place` makes a path of the run of a name in the patch."""
     edits: list[Edit] = []
     scope: str | None = None
     old: list[str] = []
@@ -110,9 +126,12 @@ def patch_edits(text: str) -> tuple[tuple[Edit, ...], str | None]:
     heading = ""
     line_number: int | None = None
     start: int | None = None
+    first: str | None = None
+    path: str | None = None
+    before = ""
     for line in [*text.split("\n"), "@@"]:
         mark = line[:1]
-        if mark == "-" and not line.startswith("--- ") and (heading is not None):
+        if mark == "-" and not line.startswith("--- "):
             start = line_number if start is None else start
             old.append(line[1:])
             line_number = line_number + 1 if line_number is not None else None
@@ -122,8 +141,9 @@ def patch_edits(text: str) -> tuple[tuple[Edit, ...], str | None]:
         else:
             if old or new:
                 anchor = Lines(start=start, end=start + max(len(old), 1) - 1) if start is not None else None
-                edits.append(Edit(old="\n".join(old), new="\n".join(new), anchor=anchor))
-                scope = scope or scope_of([heading, *context], old or new)
+                edits.append(Edit(old="\n".join(old), new="\n".join(new), anchor=anchor, path=path))
+                if scope is None and path == first:
+                    scope = scope_of([heading, *context], old or new)
                 context += old
                 old, new, start = [], [], None
             match = _HUNK.match(line)
@@ -131,6 +151,11 @@ def patch_edits(text: str) -> tuple[tuple[Edit, ...], str | None]:
                 line_number = int(match[1]) if match[1] else None
                 heading, context = match[3], []
             else:
+                name = patched_file(before, line)
+                if name is not None:
+                    path = place(name)
+                    first = first or path
                 context.append(line[1:])
                 line_number = line_number + 1 if line_number is not None else None
+        before = line
     return tuple(edits), scope

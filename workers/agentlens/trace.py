@@ -7,9 +7,12 @@ import dataclasses
 import hashlib
 
 from workers.agentlens.edit_region import Line, region, written_sources
-from workers.agentlens.equivalence import Signature, signature
+from workers.agentlens.equivalence import Signature, signature, target_path
 from workers.agentlens.signals.temporal import Profile, profile
 from workers.agentlens.trajectory import Intent, State, Trajectory
+
+# Bound once: looking a member up in its enum costs three times as much as a global.
+_O, _I = Intent.O, Intent.I
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,7 +48,7 @@ def trace(trajectory: Trajectory) -> Trace:
         if state.intent is None:
             raise ValueError(f"state {state.index} has no intent: label the trajectory before scoring it")
         intents.append(state.intent)
-    acting = tuple(position for position, intent in enumerate(intents) if intent is not Intent.O)
+    acting = tuple(position for position, intent in enumerate(intents) if intent is not _O)
     signed = tuple(signature(states[position]) for position in acting)
     steps = "\n".join(str(s.exact) for s in signed)
     return Trace(
@@ -57,9 +60,9 @@ def trace(trajectory: Trajectory) -> Trace:
         profile=profile(intents),
         sequence=hashlib.sha256(steps.encode("utf-8", "surrogatepass")).hexdigest(),
         edited=frozenset(
-            (path, state.scope or "")
+            (path, state.scope if state.scope and path == target_path(state) else "")
             for state in states
-            if state.intent is Intent.I and state.outcome != "error"
+            if state.intent is _I and state.outcome != "error"
             for path in written_sources(state)
         ),
     )

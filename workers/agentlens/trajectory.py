@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import dataclasses
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
+from workers.agentlens.observation import text_digest
 from workers.agentlens.shell import Command
 
 
@@ -54,11 +55,13 @@ class Lines:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What an edit changed: the text before and after, and where it stood if the log says so."""
+    """What an edit changed: the text before and after, and where it stood if the log says so. `path` names the
+    file where one call edits several, as a patch does; None is the state's own file."""
 
     old: str
     new: str
     anchor: Lines | None = None
+    path: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,13 +86,18 @@ class State:
     outcome: StateOutcome = "unknown"
     exit_code: int | None = None
     observation: str = ""
-    observation_digest: str = ""
     thought: str = ""
     tokens_in: int | None = None
     tokens_out: int | None = None
     timestamp: float | None = None
     intent: Intent | None = None
     rule: int = 0
+
+    @property
+    def observation_digest(self) -> str:
+        """The digest of the observation; two answers of one digest said the same. Few are ever compared, so it
+        is worked out when asked for."""
+        return text_digest(self.observation)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,29 +117,13 @@ class Trajectory:
     warnings: tuple[str, ...] = ()
 
 
-# A frozen class sets each field through a checking setter, which costs more than all else where a folder of
-# runs becomes millions of states. These set the slots themselves, in the order of the fields.
-(
-    _index,
-    _tool,
-    _operation,
-    _path,
-    _lines,
-    _scope,
-    _content_digest,
-    _command,
-    _edits,
-    _outcome,
-    _exit_code,
-    _observation,
-    _observation_digest,
-    _thought,
-    _tokens_in,
-    _tokens_out,
-    _timestamp,
-    _intent,
-    _rule,
-) = (getattr(State, field.name).__set__ for field in dataclasses.fields(State))
+class _Draft:
+    """A state that is still being filled in: the same slots, not yet locked.
+
+    A frozen class sets each field through a checking setter, which costs more than all else where a folder of
+    runs becomes millions of states. A draft takes its fields at once and then becomes a `State`."""
+
+    __slots__ = State.__slots__
 
 
 def make_state(
@@ -147,56 +139,59 @@ def make_state(
     outcome: StateOutcome,
     exit_code: int | None,
     observation: str,
-    observation_digest: str,
     thought: str,
     tokens_in: int | None,
     tokens_out: int | None,
     timestamp: float | None,
 ) -> State:
     """The state with these values and no label yet; everybody but the readers uses `State(…)`."""
-    state = object.__new__(State)
-    _index(state, index)
-    _tool(state, tool)
-    _operation(state, operation)
-    _path(state, path)
-    _lines(state, lines)
-    _scope(state, scope)
-    _content_digest(state, content_digest)
-    _command(state, command)
-    _edits(state, edits)
-    _outcome(state, outcome)
-    _exit_code(state, exit_code)
-    _observation(state, observation)
-    _observation_digest(state, observation_digest)
-    _thought(state, thought)
-    _tokens_in(state, tokens_in)
-    _tokens_out(state, tokens_out)
-    _timestamp(state, timestamp)
-    _intent(state, None)
-    _rule(state, 0)
-    return state
+    draft: Any = _Draft()
+    draft.index = index
+    draft.tool = tool
+    draft.operation = operation
+    draft.path = path
+    draft.lines = lines
+    draft.scope = scope
+    draft.content_digest = content_digest
+    draft.command = command
+    draft.edits = edits
+    draft.outcome = outcome
+    draft.exit_code = exit_code
+    draft.observation = observation
+    draft.thought = thought
+    draft.tokens_in = tokens_in
+    draft.tokens_out = tokens_out
+    draft.timestamp = timestamp
+    draft.intent = None
+    draft.rule = 0
+    return _finished(draft)
 
 
 def with_label(state: State, intent: Intent, rule: int) -> State:
     """A copy of the state with its label."""
-    copy = object.__new__(State)
-    _index(copy, state.index)
-    _tool(copy, state.tool)
-    _operation(copy, state.operation)
-    _path(copy, state.path)
-    _lines(copy, state.lines)
-    _scope(copy, state.scope)
-    _content_digest(copy, state.content_digest)
-    _command(copy, state.command)
-    _edits(copy, state.edits)
-    _outcome(copy, state.outcome)
-    _exit_code(copy, state.exit_code)
-    _observation(copy, state.observation)
-    _observation_digest(copy, state.observation_digest)
-    _thought(copy, state.thought)
-    _tokens_in(copy, state.tokens_in)
-    _tokens_out(copy, state.tokens_out)
-    _timestamp(copy, state.timestamp)
-    _intent(copy, intent)
-    _rule(copy, rule)
-    return copy
+    draft: Any = _Draft()
+    draft.index = state.index
+    draft.tool = state.tool
+    draft.operation = state.operation
+    draft.path = state.path
+    draft.lines = state.lines
+    draft.scope = state.scope
+    draft.content_digest = state.content_digest
+    draft.command = state.command
+    draft.edits = state.edits
+    draft.outcome = state.outcome
+    draft.exit_code = state.exit_code
+    draft.observation = state.observation
+    draft.thought = state.thought
+    draft.tokens_in = state.tokens_in
+    draft.tokens_out = state.tokens_out
+    draft.timestamp = state.timestamp
+    draft.intent = intent
+    draft.rule = rule
+    return _finished(draft)
+
+
+def _finished(draft: Any) -> State:
+    draft.__class__ = State
+    state: State = draft
+    return state

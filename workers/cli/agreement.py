@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 from workers.cli.score import need
-from workers.errors import InputError, TrajectoryError
+from workers.errors import InputError
+from workers.trajectories import Skipped
 
 if TYPE_CHECKING:
     from workers.agentlens.rating import Place, Question, Stratum
@@ -57,9 +58,10 @@ def sample(
             raise InputError(
                 f"-o {output}: {path.name} exists; ratings may be in it or need it, give the name of a new sheet"
             )
-    files = _named(find_files(paths, format_name=format_name, output=output))
+    found, unreadable = find_files(paths, format_name=format_name, output=output)
+    files = _named(found)
     draw = Draw(wanted=wanted, seed=seed)
-    skipped: list[str] = []
+    skipped = [skip.error for skip in unreadable]
     with destination(output) as out, shown(Console(stderr=True)) as progress:
         progress.begin("reading files", len(files))
         for name, item in _runs(files, progress):
@@ -157,11 +159,13 @@ def _runs(
 ) -> Iterator[tuple[str, tuple[int, Trajectory] | str]]:
     """Each file's name with each of its runs and the run's number, or with the sentence why there is none."""
     for name, file in files.items():
-        try:
-            for numbered in enumerate(file.runs()):
-                yield name, numbered
-        except TrajectoryError as error:
-            yield name, str(error)
+        number = 0
+        for run in file.runs():
+            if isinstance(run, Skipped):
+                yield name, run.error
+            else:
+                yield name, (number, run)
+                number += 1
         progress.advance(1)
 
 
@@ -254,7 +258,7 @@ def _relabeled(key: Key, paths: Sequence[Path], format_name: str | None) -> tupl
     from workers.agentlens.rating import action_digest
     from workers.cli.score_cohort import find_files
 
-    files = _named(find_files(paths, format_name=format_name))
+    files = _named(find_files(paths, format_name=format_name)[0])
     states = {place: past[-1] for place, past in _states(files, [answer.place for answer in key.answers])}
     answers, left_out = [], []
     for answer in key.answers:

@@ -56,9 +56,10 @@ def estimate_here(
 def print_estimate(estimate: Mapping[str, Any], console: Console) -> None:
     """A table that fits 80 columns: a row a seat, likely and worst case, and the totals."""
     table = Table(box=None, pad_edge=False, padding=(0, 1))
-    table.add_column("seat", overflow="ellipsis", no_wrap=True, max_width=12)
-    table.add_column("model", overflow="ellipsis", no_wrap=True, max_width=24)
-    for column in ("in", "out", "out, most", "cost", "cost, most"):
+    # Names give way to numbers where the terminal is narrow.
+    table.add_column("seat", overflow="fold", max_width=12)
+    table.add_column("model", overflow="fold")
+    for column in ("in", "out", "max out", "cost", "max cost"):
         table.add_column(column, justify="right", no_wrap=True)
     for seat in estimate["seats"]:
         model = seat["model"] if estimate["simulated"] else f"{seat['provider']}/{seat['model']}"

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from workers import settings
 from workers.cli import demo, inspect, limits, run, sandbox, score, serve, simulate, trajectories
+from workers.cli.plain import plain
 from workers.errors import ConsensusError
 
 #: Usage or refused input (DESIGN §7).
@@ -67,7 +68,9 @@ def execute(arguments: list[str] | None = None) -> int:
 
 
 def _refuse(message: str) -> int:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]consensus:[/] {escape(message)}")
+    # A sentence may quote what others wrote; it must not steer the terminal.
+    harmless = "\n".join(map(plain, message.split("\n")))
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]consensus:[/] {escape(harmless)}")
     return EXIT_REFUSED
 
 

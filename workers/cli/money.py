@@ -36,3 +36,28 @@ def above_budget(spent: Mapping[str, Any], *, budget_usd: float | None, budget_t
     if budget_tokens is not None and tokens > budget_tokens:
         parts.append(f"{tokens - budget_tokens:,} tokens")
     return " and ".join(parts)
+
+
+def usage_line(detail: Mapping[str, Any]) -> str:
+    """A run's calls, cost, tokens and budget, and whatever is held back, lost or above it."""
+    usage = detail["usage"]
+    budget_usd, budget_tokens = detail["budget_usd"], detail["budget_tokens"]
+    line = f"{usage['calls']} calls, "
+    line += spending_text(usage, budget_usd=budget_usd, budget_tokens=budget_tokens)
+    line += f" ({usage['input_tokens']:,} in, {usage['output_tokens']:,} out)"
+    if usage["reserved_tokens"]:
+        line += (
+            f"; calls under way may add {money(usage['reserved_usd'])}, {usage['reserved_tokens']:,} tokens"
+        )
+    if usage["unpriced_calls"] and usage["cost_usd"] is not None:
+        line += f"; {usage['unpriced_calls']} calls have no known price"
+    if usage["orphaned"]:
+        line += f"; {_lost(len(usage['orphaned']))}"
+    above = above_budget(usage, budget_usd=budget_usd, budget_tokens=budget_tokens)
+    return line + (f"; {above} above the budget: a provider billed more than was asked for" if above else "")
+
+
+def _lost(calls: int) -> str:
+    if calls == 1:
+        return "1 call was lost with its worker and counts at its worst case"
+    return f"{calls} calls were lost with their worker and count at their worst case"

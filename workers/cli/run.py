@@ -16,7 +16,7 @@ from rich.table import Table
 
 from workers.cli.client import Client, RunEvent
 from workers.cli.follow import follow_one
-from workers.cli.money import above_budget, money, spending_text
+from workers.cli.money import usage_line
 from workers.cli.reach import connected
 from workers.cli.view import RunView, clean, outcome_text, verdict_panel
 from workers.core.artefact import MAX_FILES, files_problem
@@ -145,7 +145,7 @@ def status(
         for seat in view.seats.values():
             table.add_row(seat.stage, seat.name, seat.state, escape(seat.note))
         console.print(table)
-        console.print(f"[dim]{_usage_line(detail)}[/]")
+        console.print(f"[dim]{usage_line(detail)}[/]")
     return 0
 
 
@@ -236,23 +236,4 @@ def _print_verdict(view: RunView, detail: dict[str, Any], console: Console) -> N
         )
     console.print(verdict_panel(view))
     simulated = " · [magenta]simulated[/]" if detail["simulated"] else ""
-    console.print(f"[dim]{_usage_line(detail)}[/]{simulated}")
-
-
-def _usage_line(detail: dict[str, Any]) -> str:
-    """Calls, cost, tokens and the budget; what is held back, lost or above it."""
-    usage = detail["usage"]
-    budget_usd, budget_tokens = detail["budget_usd"], detail["budget_tokens"]
-    line = f"{usage['calls']} calls, "
-    line += spending_text(usage, budget_usd=budget_usd, budget_tokens=budget_tokens)
-    line += f" ({usage['input_tokens']:,} in, {usage['output_tokens']:,} out)"
-    if usage["reserved_tokens"]:
-        line += (
-            f"; calls under way may add {money(usage['reserved_usd'])}, {usage['reserved_tokens']:,} tokens"
-        )
-    if usage["unpriced_calls"] and usage["cost_usd"] is not None:
-        line += f"; {usage['unpriced_calls']} calls have no known price"
-    if usage["orphaned"]:
-        line += f"; {len(usage['orphaned'])} calls were lost with their worker and count at their worst case"
-    above = above_budget(usage, budget_usd=budget_usd, budget_tokens=budget_tokens)
-    return line + (f"; {above} above the budget: a provider billed more than was asked for" if above else "")
+    console.print(f"[dim]{usage_line(detail)}[/]{simulated}")

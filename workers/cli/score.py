@@ -12,12 +12,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from workers.cli.plain import plain
+from workers.cli.stop import Stopped, stoppable
 from workers.errors import InputError
 
 if TYPE_CHECKING:
-    from workers.agentlens.score import Tier
     from workers.agentlens.settings import ScoringSettings
-    from workers.cli.score_cohort import Cohort
+    from workers.agentlens.tier import Tier
+    from workers.cli.score_cohort import Cohort, Request
 
 EXIT_GATE = 1
 EXIT_SKIPPED = 2
@@ -75,13 +77,11 @@ def score(
     a problem at once.
 
     Exit code: 0 fine; 1 a gate failed (--fail-on, --min-score); 2 some files were skipped; 3 usage, or
-    nothing could be read. A failed gate comes before skipped files.
+    nothing could be read; 130 or 143 stopped by a signal. A failed gate comes before skipped files.
     """
     # The scorer's libraries take most of a second to load; `--help` must not wait for them.
     need("numpy", "scipy", extra="score", what="scoring")
-    from workers.cli.score_cohort import Request, score_cohort
-    from workers.cli.score_files import destination
-    from workers.cli.score_progress import shown
+    from workers.cli.score_cohort import Request
 
     if as_parquet:
         need("pyarrow", extra="parquet", what="--parquet")
@@ -100,20 +100,37 @@ def score(
         output=output,
     )
     say = Console(stderr=True, highlight=False, soft_wrap=True)
+    try:
+        with stoppable():
+            cohort = _scored(request, form, output, is_export=export_sft is not None, say=say)
+    except Stopped as stop:
+        say.print(f"stopped by {stop} before the end; no file was written", style="bold red")
+        return stop.code
+    return _exit_code(cohort, gates, min_score, say)
+
+
+def _scored(
+    request: Request, form: str | None, output: Path | None, *, is_export: bool, say: Console
+) -> Cohort:
+    """Score, and write what was asked for."""
+    from workers.cli.score_cohort import score_cohort
+    from workers.cli.score_files import destination
+    from workers.cli.score_progress import shown
+
     with (
         destination(output) as out,
-        tempfile.TemporaryDirectory(prefix="consensus-score-") as spool,
+        tempfile.TemporaryDirectory(prefix="consensus-score-", ignore_cleanup_errors=True) as spool,
     ):
         with shown(Console(stderr=True)) as progress:
             cohort = score_cohort(request, Path(spool), progress)
-        if export_sft is not None:
+        if is_export:
             _export(cohort, out, output, say)
-        _report(cohort, form, out if export_sft is None else None)
-    if form is not None and output is not None and export_sft is None:
-        say.print(f"[dim]{len(cohort.runs):,} runs scored, written to {escape(str(output))}[/]")
+        _report(cohort, form, None if is_export else out)
+    if form is not None and output is not None and not is_export:
+        say.print(f"[dim]{len(cohort.runs):,} runs scored, written to {escape(plain(str(output)))}[/]")
     if form is not None:
         _say_skipped(cohort, say)
-    return _exit_code(cohort, gates, min_score, say)
+    return cohort
 
 
 def need(*libraries: str, extra: str, what: str) -> None:
@@ -164,7 +181,7 @@ def _check_format(name: str | None) -> None:
 
 
 def _tiers(option: str, names: str | None) -> frozenset[Tier]:
-    from workers.agentlens.score import Tier
+    from workers.agentlens.tier import Tier
 
     known = [tier.value for tier in Tier]
     found = [name.strip().lower().replace("-", "_") for name in (names or "").split(",") if name.strip()]
@@ -199,7 +216,7 @@ def _export(cohort: Cohort, out: BinaryIO, output: Path | None, say: Console) ->
     from workers.cli.score_files import write_sft
 
     number = write_sft(cohort, out)
-    say.print(f"[dim]{number:,} of {len(cohort.runs):,} runs exported to {escape(str(output))}[/]")
+    say.print(f"[dim]{number:,} of {len(cohort.runs):,} runs exported to {escape(plain(str(output)))}[/]")
 
 
 def _say_skipped(cohort: Cohort, say: Console) -> None:
@@ -210,16 +227,15 @@ def _say_skipped(cohort: Cohort, say: Console) -> None:
 
 
 def _exit_code(cohort: Cohort, fail_on: frozenset[Tier], min_score: float | None, say: Console) -> int:
-    from workers.cli.score_table import plain
-
-    caught = [run for run in cohort.runs if run.tier in fail_on]
-    low = [run for run in cohort.runs if min_score is not None and run.score < min_score]
+    counted = list(cohort.counted)
+    caught = [run for run in counted if run.tier in fail_on]
+    low = [run for run in counted if min_score is not None and run.score < min_score]
     names = " or ".join(sorted(tier.value for tier in fail_on))
     for runs, what in ((caught, f"{names} (--fail-on)"), (low, f"under {min_score} (--min-score)")):
         if runs:
             worst = min(runs, key=lambda run: (run.score, run.entry.path))
             say.print(
-                f"[bold red]gate failed:[/] {len(runs):,} of {len(cohort.runs):,} runs {what}, "
+                f"[bold red]gate failed:[/] {len(runs):,} of {len(counted):,} runs {what}, "
                 f"the lowest with {worst.score:.1f}: {escape(plain(worst.entry.path))}"
             )
     if caught or low:

@@ -13,22 +13,25 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from workers.agentlens.cohort import summarise
-from workers.agentlens.score import Tier
+from workers.agentlens.duplicates import Duplicate, Original, actions, copies
 from workers.agentlens.settings import DEFAULT_SETTINGS, ScoringSettings
+from workers.agentlens.tier import Tier
 from workers.cli.spool import (
     Entry,
     InputFile,
     ReadTask,
     Scored,
     ScoreTask,
+    problem_donors,
     read_files,
     score_runs,
+    spooled_run,
 )
 from workers.errors import InputError, UnavailableError
-from workers.trajectories import Skipped, load_labels, walk
+from workers.trajectories import Skipped, load_labels, shown, walk
 
 _FILES_AT_ONCE = 16
-_RUNS_AT_ONCE = 64
+_RUNS_AT_ONCE = 256
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -73,6 +76,11 @@ class Cohort:
     summary: dict[str, object]
     settings: ScoringSettings
 
+    @property
+    def counted(self) -> Iterator[Scored]:
+        """The runs without those that are copies of others."""
+        return (run for run in self.runs if run.entry.original is None)
+
     def problem(self, name: str | None) -> list[Entry]:
         """The runs of one problem."""
         return [run.entry for run in self.runs if run.entry.problem == name]
@@ -85,57 +93,71 @@ def score_cohort(request: Request, spool: Path, progress: Progress) -> Cohort:
     the labels name none."""
     if request.labels is not None:
         load_labels(request.labels)
-    files = find_files(request.paths, format_name=request.format_name, output=request.output)
+    files, unopened = find_files(request.paths, format_name=request.format_name, output=request.output)
     with _processes(request.jobs) as each:
-        entries, skipped = _read(request, files, spool, progress, each)
+        entries, skipped = _read(request, files, unopened, spool, progress, each)
         if request.labels is not None and not any(entry.is_labelled for entry in entries):
             raise InputError(
                 f"{request.labels}: names none of the {len(entries)} runs by id, path or problem; "
                 f"the first run's id is {entries[0].trajectory_id}"
             )
-        scored = _score(request, entries, spool, progress, each)
+        scored = _score(request, _without_copies(entries), spool, progress, each)
     return Cohort(
         files=tuple(files),
         runs=tuple(scored),
         skipped=tuple(sorted(skipped, key=lambda s: (s.path, s.error))),
-        summary=summarise((run.row for run in scored), seed=request.settings.seed),
+        summary=summarise(
+            (run.row for run in scored if run.entry.original is None),
+            seed=request.settings.seed,
+            duplicates=[
+                Duplicate(path=run.entry.path, trajectory_id=run.entry.trajectory_id, of=run.entry.original)
+                for run in scored
+                if run.entry.original is not None
+            ],
+        ),
         settings=request.settings,
     )
 
 
 def find_files(
     paths: Sequence[Path], *, format_name: str | None = None, output: Path | None = None
-) -> list[InputFile]:
-    """The files below the paths that may hold runs, each once, in the order of their names in the report.
+) -> tuple[list[InputFile], list[Skipped]]:
+    """The files below the paths that may hold runs, each once, in the order of their names in the report; and
+    what below them cannot be opened.
 
     Raises: InputError or TrajectoryError with the path that is missing or holds nothing."""
     found: dict[str, InputFile] = {}
+    unopened: list[Skipped] = []
     written = None if output is None else str(output.resolve())
     for root in paths:
         count = 0
-        try:
-            for path in walk(root):
-                count += 1
-                place = str(path.resolve())
-                if place != written:
-                    found.setdefault(place, _input_file(path, root, format_name, is_only=len(paths) == 1))
-        except OSError as error:
-            raise InputError(f"{error.filename}: cannot be opened: {error.strerror}") from None
+        for path in walk(root):
+            count += 1
+            if isinstance(path, Skipped):
+                below = _input_file(root / path.path, root, None, is_only=len(paths) == 1)
+                unopened.append(below.placed(path))
+                continue
+            place = str(path.resolve())
+            if place != written:
+                found.setdefault(place, _input_file(path, root, format_name, is_only=len(paths) == 1))
         if not count:
-            raise InputError(f"{root}: holds no file of trajectories (.json, .jsonl, .traj, .parquet, .md)")
-    return sorted(found.values(), key=lambda file: file.name)
+            raise InputError(
+                f"{shown(str(root))}: holds no file of trajectories (.json, .jsonl, .traj, .parquet, .md)"
+            )
+    return sorted(found.values(), key=lambda file: file.name), unopened
 
 
 def _input_file(path: Path, root: Path, format_name: str | None, *, is_only: bool) -> InputFile:
     is_below = root.is_dir() and path != root
     parent = root if is_below else root.parent
-    prefix = "" if is_only or parent == Path() else f"{parent.as_posix().rstrip('/')}/"
+    prefix = "" if is_only or parent == Path() else f"{shown(parent.as_posix().rstrip('/'))}/"
     return InputFile(place=str(path), root=root if is_below else None, prefix=prefix, format_name=format_name)
 
 
 def _read(
     request: Request,
     files: Sequence[InputFile],
+    unopened: Sequence[Skipped],
     spool: Path,
     progress: Progress,
     each: _Map,
@@ -151,7 +173,7 @@ def _read(
         for first in range(0, len(files), _FILES_AT_ONCE)
     ]
     entries: list[Entry] = []
-    skipped: list[Skipped] = []
+    skipped = list(unopened)
     for result in each(read_files, tasks):
         entries += result.entries
         skipped += result.skipped
@@ -173,9 +195,13 @@ def _score(
     progress.begin("scoring runs", len(entries))
     tasks = [
         ScoreTask(
-            entries=group, settings=request.settings, keep=request.keep, spool=spool / f"scores-{number}"
+            entries=group,
+            donors=donors,
+            settings=request.settings,
+            keep=request.keep,
+            spool=spool / f"scores-{number}",
         )
-        for number, group in enumerate(_groups(entries))
+        for number, (group, donors) in enumerate(_groups(entries, request.settings))
     ]
     scored: list[Scored] = []
     for result in each(score_runs, tasks):
@@ -184,16 +210,29 @@ def _score(
     return sorted(scored, key=lambda s: (s.entry.path, s.entry.trajectory_id, s.entry.position))
 
 
-def _groups(entries: Sequence[Entry]) -> Iterator[tuple[Entry, ...]]:
-    """Runs of one problem together; runs without one, of which none knows another, some at a time."""
+def _without_copies(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries, those that are copies or beginnings of others marked as such."""
+    marked = list(entries)
+    of_others = copies(entries, lambda n: actions(spooled_run(entries[n]).trajectory.states))
+    for position, original in of_others.items():
+        of = Original(path=original.path, trajectory_id=original.trajectory_id)
+        marked[position] = dataclasses.replace(entries[position], original=of)
+    return marked
+
+
+def _groups(
+    entries: Sequence[Entry], settings: ScoringSettings
+) -> Iterator[tuple[tuple[Entry, ...], tuple[Entry, ...]]]:
+    """Runs of one problem, some at a time, with the donors of that problem; runs without a problem, of which
+    none knows another, without."""
     problems: dict[str, list[Entry]] = {}
     alone: list[Entry] = []
     for entry in entries:
         (alone if entry.problem is None else problems.setdefault(entry.problem, [])).append(entry)
-    for _, group in sorted(problems.items()):
-        yield tuple(group)
-    for start in range(0, len(alone), _RUNS_AT_ONCE):
-        yield tuple(alone[start : start + _RUNS_AT_ONCE])
+    groups = [(group, problem_donors(group, settings)) for _, group in sorted(problems.items())]
+    for group, donors in (*groups, (alone, ())):
+        for start in range(0, len(group), _RUNS_AT_ONCE):
+            yield tuple(group[start : start + _RUNS_AT_ONCE]), donors
 
 
 @contextmanager
@@ -212,6 +251,11 @@ def _processes(jobs: int) -> Iterator[_Map]:
     )
     try:
         yield executor.map
+    except KeyboardInterrupt:
+        # Nobody waits for what they are doing, and it may take long.
+        for process in multiprocessing.active_children():
+            process.terminate()
+        raise
     except BrokenProcessPool:
         raise UnavailableError(
             "a scoring process ended before its time, most likely for lack of memory; try fewer --jobs"

@@ -20,8 +20,11 @@ from workers.agentlens.report import report_document, to_bytes
 from workers.cli.score_cohort import Cohort
 from workers.cli.spool import InputFile, Scored, fetch, kept_assessment
 from workers.errors import InputError, TrajectoryError
+from workers.trajectories import Skipped
 
 _ROWS_AT_ONCE = 1000
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""How a formula begins (OWASP, "CSV Injection"), also in the wide forms that spreadsheets take for the same."""
 
 TEXT, WHOLE, REAL = "text", "whole", "real"
 COLUMNS: Final[dict[str, str]] = {
@@ -56,6 +59,7 @@ COLUMNS: Final[dict[str, str]] = {
     "donors": WHOLE,
     "tokens": WHOLE,
     "cost_usd": REAL,
+    "duplicate_of": TEXT,
     "warnings": TEXT,
 }
 """The columns of CSV and parquet, one row a run; signals as in the JSON form, warnings joined by "; "."""
@@ -114,11 +118,23 @@ def write_json(cohort: Cohort, out: BinaryIO) -> None:
 
 
 def write_csv(cohort: Cohort, out: BinaryIO) -> None:
-    """One row a run, in UTF-8."""
+    """One row a run, in UTF-8. A text that a spreadsheet would run as a formula has an apostrophe before it."""
     for rows in _batches(table_rows(cohort.runs), header=True):
         text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerows(rows)
+        csv.writer(text, lineterminator="\n").writerows([harmless(cell) for cell in row] for row in rows)
         out.write(text.getvalue().encode("utf-8", "replace"))
+
+
+def harmless(cell: object) -> object:
+    """A cell as a spreadsheet may open it: names come from logs, and a spreadsheet runs what begins like a
+    formula. Numbers, also those in text, stay what they are."""
+    if not isinstance(cell, str) or not cell.startswith(_FORMULA):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return "'" + cell
+    return cell
 
 
 def _batches(rows: Iterable[dict[str, object]], *, header: bool) -> Iterator[list[list[object]]]:
@@ -164,6 +180,7 @@ def table_row(document: dict[str, Any]) -> dict[str, object]:
     for name, score in scores.items():
         flat |= {name: score["score"], f"{name}_tier": score["tier"], f"{name}_spread": score["spread"]}
     divergence, waste, reference = document["divergence"], document["waste"], document["reference"]
+    original = document["duplicate_of"]
     if divergence is not None:
         flat |= {"divergence_step": divergence["step"], "divergence_kind": divergence["kind"]}
     flat |= {
@@ -171,6 +188,7 @@ def table_row(document: dict[str, Any]) -> dict[str, object]:
         "waste_severity": waste["severity"],
         "waste_tokens": waste["tokens"],
         "donors": None if reference is None else reference["k"],
+        "duplicate_of": None if original is None else original["path"],
         "warnings": "; ".join(document["warnings"]),
     }
     return {name: flat.get(name) for name in COLUMNS}
@@ -196,6 +214,8 @@ def _export(file: InputFile, runs: list[Scored], out: BinaryIO) -> int:
     written = 0
     for position, trajectory in enumerate(file.runs()):
         run = by_position.get(position)
+        if isinstance(trajectory, Skipped):
+            continue
         if run is not None and run.kept is not None and trajectory.trajectory_id == run.entry.trajectory_id:
             assessment = kept_assessment(run.kept)
             assert assessment.tier is not None  # noqa: S101

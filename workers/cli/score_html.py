@@ -14,30 +14,37 @@ import orjson
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from workers.agentlens.forest import DonorPool
 from workers.agentlens.mechanisms import MEANING
 from workers.agentlens.profiles import PROFILES
-from workers.agentlens.score import Tier
+from workers.agentlens.report import as_json
 from workers.agentlens.settings import SCORING_VERSION
+from workers.agentlens.tier import Tier
 from workers.cli import score_pictures as pictures
+from workers.cli.plain import plain
 from workers.cli.score_cohort import Cohort
-from workers.cli.score_table import notes, plain
+from workers.cli.score_table import notes, what_was_skipped
 from workers.cli.spool import Scored, fetch, problem_pool, spooled_run
 
 DETAILED: Final = 48
 """How many runs are shown step by step; a page with thousands would be of no use."""
 _SKIPPED_SHOWN = 200
+_EXPECTED_SHOWN = 3
 _WARNINGS_SHOWN = 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Detail:
-    """A run that is shown step by step, and why. tree: None without a reference."""
+    """A run that is shown step by step, and why. tree: None without a reference. actual, expected: the step that
+    left the reference, and the steps that it had there, each with how many donors took it."""
 
     reason: str
     document: Mapping[str, Any]
     signals: Mapping[str, float]
     timeline: pictures.Timeline
     tree: pictures.Tree | None
+    actual: str
+    expected: Sequence[tuple[str, int]]
 
 
 def _lowest(run: Scored) -> tuple[float, str]:
@@ -83,11 +90,11 @@ def select(runs: Sequence[Scored], limit: int = DETAILED) -> list[tuple[str, Sco
 
 def write_html(cohort: Cohort, out: BinaryIO) -> None:
     """The report as one page. Only the selected runs' pictures are in memory, one problem after the other."""
-    chosen = select(cohort.runs)
+    chosen = select(list(cohort.counted))
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"plain": plain, "percent": percent, "words": words, "step": step}
+    environment.filters |= {"plain": plain, "percent": percent, "words": words}
     page = environment.from_string(_packaged("score.html")).stream(
         **_context(cohort),
         details=_details(cohort, chosen),
@@ -108,38 +115,35 @@ def percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.0f} %"
 
 
-def step(name: str) -> str:
-    """A step's name in patterns ("kind|what") for reading."""
-    return pictures.shortened(name.replace("|", " ", 1))
-
-
 def words(name: str) -> str:
     """A key as words."""
     return name.replace("_", " ")
 
 
 def _context(cohort: Cohort) -> dict[str, Any]:
-    summary: Mapping[str, Any] = cohort.summary
+    summary = as_json(cohort.summary)
+    assert isinstance(summary, dict)  # noqa: S101
     profile = cohort.settings.profile
-    judged = [run for run in cohort.runs if run.row.outcome != "unknown"]
+    runs = list(cohort.counted)
+    judged = [run for run in runs if run.row.outcome != "unknown"]
     passed = [run for run in judged if run.row.outcome == "passed"]
-    scores = [run.score for run in cohort.runs]
+    scores = [run.score for run in runs]
     warnings = Counter(_warnings(cohort))
-    bins = pictures.histogram((run.score, run.row.outcome) for run in cohort.runs)
+    bins = pictures.histogram((run.score, run.row.outcome) for run in runs)
     return {
         "summary": summary,
         "profile": profile,
         "settings": cohort.settings,
         "version": SCORING_VERSION,
         "cuts": (PROFILES[profile].lucky_cut, PROFILES[profile].ideal_cut),
-        "runs": len(cohort.runs),
+        "runs": len(runs),
         "pass_rate": len(passed) / len(judged) if judged else None,
         "mean_score": sum(scores) / len(scores),
         "lucky_share": sum(run.tier is Tier.LUCKY for run in passed) / len(passed) if passed else None,
         "slope": pictures.slope(summary["models"]),
         "bins": bins,
         "highest": max(max(part.passed, part.failed) for part in bins),
-        "tier_bars": tier_bars(cohort.runs, [entry["model"] for entry in summary["models"]]),
+        "tier_bars": tier_bars(runs, [entry["model"] for entry in summary["models"]]),
         "tier_names": [tier.value for tier in Tier],
         "meaning": {mechanism.value: text for mechanism, text in MEANING.items()},
         "notes": notes(cohort),
@@ -147,13 +151,14 @@ def _context(cohort: Cohort) -> dict[str, Any]:
         "more_warnings": max(0, len(warnings) - _WARNINGS_SHOWN),
         "skipped": cohort.skipped[:_SKIPPED_SHOWN],
         "skipped_total": len(cohort.skipped),
+        "what_was_skipped": what_was_skipped(cohort.skipped),
         "steps_shown": pictures.STEPS_SHOWN,
         "models_shown": pictures.MODELS_SHOWN,
     }
 
 
 def _warnings(cohort: Cohort) -> Iterator[str]:
-    for run in cohort.runs:
+    for run in cohort.counted:
         yield from orjson.loads(fetch(run.document))["warnings"]
 
 
@@ -173,26 +178,39 @@ def tier_bars(
 
 def _details(cohort: Cohort, chosen: Sequence[tuple[str, Scored]]) -> Iterator[Detail]:
     """The chosen runs' pictures, reason by reason. The references of a problem are drawn once more."""
-    trees: dict[int, pictures.Tree | None] = {}
-    timelines: dict[int, pictures.Timeline] = {}
+    found: dict[int, Detail] = {}
     by_problem = sorted(chosen, key=lambda pair: pair[1].entry.problem or "")
     for problem, pairs in itertools.groupby(by_problem, key=lambda pair: pair[1].entry.problem):
         donors = problem_pool(cohort.problem(problem) if problem is not None else [], cohort.settings)
-        for _, scored in pairs:
-            run = spooled_run(scored.entry)
-            document = orjson.loads(fetch(scored.document))
-            forest = donors.forest(run.trace)
-            timelines[id(scored)] = pictures.timeline(document, run.trajectory.states)
-            trees[id(scored)] = None if forest is None else pictures.tree(document, forest.trees[0].reference)
-    for reason, scored in chosen:
-        document = orjson.loads(fetch(scored.document))
-        yield Detail(
-            reason=reason,
-            document=document,
-            signals=_signals(document),
-            timeline=timelines[id(scored)],
-            tree=trees[id(scored)],
-        )
+        for reason, scored in pairs:
+            found[id(scored)] = _detail(reason, scored, donors)
+    for _, scored in chosen:
+        yield found[id(scored)]
+
+
+def _detail(reason: str, scored: Scored, donors: DonorPool) -> Detail:
+    run = spooled_run(scored.entry)
+    states = run.trajectory.states
+    document = orjson.loads(fetch(scored.document))
+    forest = donors.forest(run.trace)
+    reference = None if forest is None else forest.trees[0].reference
+    divergence = document["divergence"] if reference is not None else None
+    return Detail(
+        reason=reason,
+        document=document,
+        signals=_signals(document),
+        timeline=pictures.timeline(document, states),
+        tree=None if reference is None else pictures.tree(document, reference),
+        actual=""
+        if divergence is None or divergence["step"] >= len(states)
+        else pictures.action(states[divergence["step"]]),
+        expected=[]
+        if divergence is None or reference is None
+        else [
+            (pictures.action(reference.node(item["node"]).state), item["support"])
+            for item in divergence["expected"][:_EXPECTED_SHOWN]
+        ],
+    )
 
 
 def _signals(document: Mapping[str, Any]) -> dict[str, float]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from workers.agentlens.equivalence import target_path
 from workers.agentlens.reference import ROOT, Reference
 from workers.agentlens.trajectory import State
-from workers.cli.score_table import plain
+from workers.cli.plain import plain
 
 STEPS_SHOWN: Final = 400
 """Longer runs are cut in the pictures, and the report says so."""
@@ -25,12 +25,20 @@ def shortened(text: str, most: int = _TEXT_SHOWN) -> str:
 
 
 def action(state: State) -> str:
-    """What a step did, in one line."""
+    """What a step did, in one line: of a shell line what was typed."""
     if state.command is not None:
-        return shortened(state.command.normal or state.command.text)
+        return shortened(state.command.text)
     place = target_path(state)
     lines = f":{state.lines.start}-{state.lines.end}" if state.lines is not None else ""
     return shortened(f"{state.operation.value} {place or ''}{lines}")
+
+
+def compared_as(state: State) -> str:
+    """What a shell line is compared as; "" where that is the line itself, or no line was typed."""
+    if state.command is None:
+        return ""
+    normal = shortened(state.command.normal)
+    return "" if normal == action(state) else normal
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +117,7 @@ class Cell:
     rule: int
     tool: str
     text: str
+    compared_as: str
     outcome: str
     is_wasted: bool
     waste: str
@@ -156,6 +165,7 @@ def timeline(document: Mapping[str, Any], states: Sequence[State]) -> Timeline:
                 rule=state.rule,
                 tool=shortened(state.tool, 40),
                 text=action(state),
+                compared_as=compared_as(state),
                 outcome=state.outcome,
                 is_wasted=position in waste,
                 waste=waste.get(position, "").replace("_", " "),

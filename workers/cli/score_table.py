@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import Console, Group, RenderableType
@@ -11,8 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from workers.agentlens.mechanisms import MEANING
-from workers.agentlens.score import Tier
+from workers.agentlens.tier import Tier
+from workers.cli.plain import plain
 from workers.cli.score_cohort import Cohort
+from workers.trajectories import Skipped
 
 TIER_STYLE: Final = {
     Tier.IDEAL: "green",
@@ -26,14 +27,6 @@ _SKIPPED_SHOWN = 10
 _MODELS_SHOWN = 40
 
 
-def plain(text: str) -> str:
-    """Text from a log without the characters that move a cursor, ring a bell or turn the reading
-    direction."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or unicodedata.category(c) == "Zs" else "�" for c in text)
-
-
 def print_cohort(cohort: Cohort, console: Console) -> None:
     """Leaderboard, tiers, mechanisms, deployment risk, what was skipped, and what a score is not."""
     summary: Mapping[str, Any] = cohort.summary
@@ -43,7 +36,7 @@ def print_cohort(cohort: Cohort, console: Console) -> None:
         f"{outcomes[name]:,} {name}" for name in ("passed", "failed", "unknown") if name in outcomes
     )
     console.print(
-        f"[bold]{count(summary['runs'], 'run')}[/] of {count(summary['problems'], 'problem')}: {counts}   "
+        f"[bold]{count(summary['runs'], 'run')}[/] of {origin(summary)}: {counts}   "
         f"[dim]profile {profile}[/]\n"
     )
     parts: list[RenderableType] = []
@@ -70,18 +63,38 @@ def print_cohort(cohort: Cohort, console: Console) -> None:
 
 def notes(cohort: Cohort) -> list[str]:
     """What a reader must know before comparing these scores."""
-    alone = sum(run.row.profile == "unreferenced" for run in cohort.runs)
-    if not alone or cohort.settings.profile == "unreferenced":
-        return []
-    return [
-        f"{alone:,} of {len(cohort.runs):,} runs have fewer than 2 other passing runs of their problem: "
-        "scored without a reference, with low confidence"
-    ]
+    counted = list(cohort.counted)
+    alone = sum(run.row.profile == "unreferenced" for run in counted)
+    found = []
+    if alone:
+        found.append(
+            f"{alone:,} of {count(len(counted), 'run')} have fewer than 2 other passing runs of their problem: "
+            "scored without a reference, with low confidence"
+        )
+    copies = [run.entry for run in cohort.runs if run.entry.original is not None]
+    if copies:
+        first = copies[0]
+        assert first.original is not None  # noqa: S101
+        more = f", and {count(len(copies) - 1, 'more copy', 'more copies')}" if len(copies) > 1 else ""
+        found.append(
+            f"{count(len(copies), 'run')} given again, counted once: {plain(first.trajectory_id)} in "
+            f"{plain(first.path)} is also {plain(first.original.trajectory_id)} in {plain(first.original.path)}{more}"
+        )
+    return found
 
 
-def count(number: int, noun: str) -> str:
+def origin(summary: Mapping[str, Any]) -> str:
+    """Of how many problems the runs are."""
+    alone = summary["runs_without_problem"]
+    named = count(summary["problems"], "problem")
+    if not alone:
+        return named
+    return f"{named} and of none that is named" if summary["problems"] else "no problem that is named"
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
     """A number with its noun."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def leaderboard(models: list[dict[str, Any]]) -> Table:
@@ -166,16 +179,21 @@ def deployment_risk(entries: list[dict[str, Any]]) -> Table:
 
 
 def skipped(cohort: Cohort) -> Text:
-    """The files that could not be read, the first of them with the reason."""
+    """What could not be read, the first of it with the reason."""
     number = len(cohort.skipped)
-    text = Text(
-        f"skipped {number:,} file{'' if number == 1 else 's'} that could not be read:\n", "bold yellow"
-    )
+    text = Text(f"skipped {what_was_skipped(cohort.skipped)} that could not be read:\n", "bold yellow")
     for item in cohort.skipped[:_SKIPPED_SHOWN]:
         text.append(f"  {plain(item.error)}\n", "yellow")
     if number > _SKIPPED_SHOWN:
         text.append(f"  and {number - _SKIPPED_SHOWN:,} more, all of them in --json\n", "yellow")
     return text
+
+
+def what_was_skipped(items: Sequence[Skipped]) -> str:
+    """How many files, and how many records of files that were read."""
+    records = sum(item.is_record for item in items)
+    parts = ((len(items) - records, "file"), (records, "record"))
+    return " and ".join(count(number, noun) for number, noun in parts if number)
 
 
 def _table(title: str, caption: str | None = None) -> Table:

@@ -14,19 +14,21 @@ import io
 import operator
 import pickle
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from workers.agentlens.assess import Assessment, Run, assess_all, pool, prepare
 from workers.agentlens.cohort import Row, row
+from workers.agentlens.duplicates import Original, content_digest
 from workers.agentlens.forest import DonorPool
 from workers.agentlens.formats import Labels
 from workers.agentlens.intents import label
+from workers.agentlens.reference import reachable
 from workers.agentlens.report import assessment_document, to_bytes
-from workers.agentlens.score import Tier
 from workers.agentlens.settings import ScoringSettings
 from workers.agentlens.shell import Command
+from workers.agentlens.tier import Tier
 from workers.agentlens.trajectory import (
     Intent,
     Lines,
@@ -38,8 +40,7 @@ from workers.agentlens.trajectory import (
     make_state,
     with_label,
 )
-from workers.errors import TrajectoryError
-from workers.trajectories import Skipped, load, load_labels
+from workers.trajectories import Skipped, load_each, load_labels, shown
 
 _RUNS_AT_ONCE = 64
 
@@ -59,11 +60,23 @@ class InputFile:
     def name(self) -> str:
         """The file's name in the report."""
         path = Path(self.place)
-        return self.prefix + (path.name if self.root is None else path.relative_to(self.root).as_posix())
+        name = path.name if self.root is None else path.relative_to(self.root).as_posix()
+        return self.prefix + shown(name)
 
-    def runs(self, labels: Labels | None = None) -> Iterator[Trajectory]:
-        """Its runs, with paths relative to its own root."""
-        return load(Path(self.place), self.format_name, labels=labels, root=self.root)
+    def runs(self, labels: Labels | None = None) -> Iterator[Trajectory | Skipped]:
+        """Its runs, with paths relative to its own root, and what of it cannot be read, named as in the
+        report."""
+        for item in load_each(Path(self.place), self.format_name, labels=labels, root=self.root):
+            yield self.placed(item) if isinstance(item, Skipped) and self.prefix else item
+
+    def placed(self, skipped: Skipped) -> Skipped:
+        """What was skipped with the prefix before its name, there and where its sentence begins with it."""
+        is_named = skipped.error.startswith(skipped.path)
+        return dataclasses.replace(
+            skipped,
+            path=self.prefix + skipped.path,
+            error=self.prefix + skipped.error if is_named else skipped.error,
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +91,8 @@ class Place:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """What stays in memory of a run between the passes. number, position: which file of the input and which
-    run in it. sequence: digest of what the run did, as in `Trace`."""
+    record in it. sequence: digest of what the run did, as in `Trace`. content: as `content_digest`. acts: whether
+    it did anything that is compared. original: the run that counts if this one is its copy."""
 
     number: int
     position: int
@@ -88,8 +102,11 @@ class Entry:
     model: str
     outcome: RunOutcome
     sequence: str
+    content: bytes
+    acts: bool
     is_labelled: bool
     place: Place
+    original: Original | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +141,11 @@ class ReadResult:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreTask:
-    """The runs of one problem, in order; runs without a problem know no others."""
+    """Runs of one problem, in order, and the donors that their references are drawn from; runs without a
+    problem have none."""
 
     entries: tuple[Entry, ...]
+    donors: tuple[Entry, ...]
     settings: ScoringSettings
     keep: frozenset[Tier]
     spool: Path
@@ -139,38 +158,30 @@ def read_files(task: ReadTask) -> ReadResult:
     skipped: list[Skipped] = []
     with task.spool.open("wb") as spool:
         for number, file in enumerate(task.files, start=task.first):
-            try:
-                for position, (run, is_labelled) in enumerate(_runs(file, labels)):
-                    entries.append(
-                        Entry(
-                            number=number,
-                            position=position,
-                            path=run.trajectory.path,
-                            trajectory_id=run.trajectory.trajectory_id,
-                            problem=_shared(run.trajectory.problem),
-                            model=_shared(run.trajectory.model) or "",
-                            outcome=run.trajectory.outcome,
-                            sequence=run.trace.sequence,
-                            is_labelled=is_labelled,
-                            place=_append(spool, task.spool, _packed(run)),
-                        )
+            for position, item in enumerate(file.runs(labels)):
+                if isinstance(item, Skipped):
+                    skipped.append(item)
+                    continue
+                is_labelled = labels is not None and labels.outcome_of(item) is not None
+                path = sys.intern(file.prefix + item.path)
+                run = prepare(dataclasses.replace(item, path=path, states=label(item.states)))
+                entries.append(
+                    Entry(
+                        number=number,
+                        position=position,
+                        path=path,
+                        trajectory_id=item.trajectory_id,
+                        problem=_shared(item.problem),
+                        model=_shared(item.model) or "",
+                        outcome=item.outcome,
+                        sequence=run.trace.sequence,
+                        content=content_digest(item),
+                        acts=bool(run.trace.acting),
+                        is_labelled=is_labelled,
+                        place=_append(spool, task.spool, _packed(run)),
                     )
-            except TrajectoryError as error:
-                skipped.append(Skipped(path=file.name, error=_placed(str(error), file)))
+                )
     return ReadResult(files=len(task.files), entries=tuple(entries), skipped=tuple(skipped))
-
-
-def _runs(file: InputFile, labels: Labels | None) -> Iterator[tuple[Run, bool]]:
-    for read in file.runs(labels):
-        is_labelled = labels is not None and labels.outcome_of(read) is not None
-        named = dataclasses.replace(read, path=file.prefix + read.path, states=label(read.states))
-        yield prepare(named), is_labelled
-
-
-def _placed(sentence: str, file: InputFile) -> str:
-    """A reader's sentence begins with the name it was given, which lacks the prefix."""
-    is_short = file.prefix and sentence.startswith(file.name.removeprefix(file.prefix))
-    return file.prefix + sentence if is_short else sentence
 
 
 @functools.lru_cache(maxsize=1)
@@ -179,22 +190,26 @@ def _labels(path: Path) -> Labels:
 
 
 def score_runs(task: ScoreTask) -> list[Scored]:
-    """Score the runs of one problem against each other and spool their documents."""
-    donors = problem_pool(task.entries, task.settings)
+    """Score runs of one problem against each other and spool their documents."""
+    donors = _pool(task.donors, task.settings)
     scored: list[Scored] = []
     with task.spool.open("wb") as spool:
         for start in range(0, len(task.entries), _RUNS_AT_ONCE):
             entries = task.entries[start : start + _RUNS_AT_ONCE]
             runs = [spooled_run(entry) for entry in entries]
             for entry, assessment in zip(entries, assess_all(runs, donors), strict=True):
-                keep = assessment.tier in task.keep
+                keep = assessment.tier in task.keep and entry.original is None
                 scored.append(
                     Scored(
                         entry=entry,
                         row=_small(row(assessment)),
                         score=assessment.score,
                         tier=assessment.tier,
-                        document=_append(spool, task.spool, to_bytes(assessment_document(assessment))),
+                        document=_append(
+                            spool,
+                            task.spool,
+                            to_bytes(assessment_document(assessment, duplicate_of=entry.original)),
+                        ),
                         kept=_append(spool, task.spool, pickle.dumps(assessment)) if keep else None,
                     )
                 )
@@ -202,24 +217,50 @@ def score_runs(task: ScoreTask) -> list[Scored]:
 
 
 def _small(kept: Row) -> Row:
-    """A row that shares its texts with the others: there are as many as runs."""
+    """A row that shares its texts, and what of it takes few values, with the others: there are as many as
+    runs."""
     return dataclasses.replace(
-        kept, problem=sys.intern(kept.problem), model=sys.intern(kept.model), wasted=dict(kept.wasted)
+        kept,
+        problem=_shared(kept.problem),
+        model=sys.intern(kept.model),
+        tiers=_tiers(tuple(kept.tiers.items())),
+        wasted=_wasted(tuple(sorted(kept.wasted.items()))),
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def _tiers(items: tuple[tuple[str, Tier | None], ...]) -> Mapping[str, Tier | None]:
+    return dict(items)
+
+
+@functools.lru_cache(maxsize=1024)
+def _wasted(items: tuple[tuple[str, int], ...]) -> Mapping[str, int]:
+    return dict(items)
 
 
 def _shared(name: str | None) -> str | None:
     return None if name is None else sys.intern(name)
 
 
-def problem_pool(entries: Iterable[Entry], settings: ScoringSettings) -> DonorPool:
-    """The donors of one problem. Of the runs that did the same, only the one that counts is taken up; the
-    candidates stream by later. Runs without a problem are nobody's donors."""
+def problem_donors(entries: Iterable[Entry], settings: ScoringSettings) -> tuple[Entry, ...]:
+    """The passing runs of one problem that its references are drawn from. Of those that did the same, only the
+    one that counts is taken; runs without a problem are nobody's donors."""
     unique: dict[str, Entry] = {}
     for entry in sorted(entries, key=lambda e: (e.sequence, e.model, e.trajectory_id)):
-        if entry.outcome == "passed" and entry.problem is not None:
+        if entry.outcome == "passed" and entry.problem is not None and entry.acts:
             unique.setdefault(entry.sequence, entry)
-    return pool(map(spooled_run, unique.values()), settings)
+    return tuple(reachable(list(unique.values()), settings))
+
+
+def problem_pool(entries: Iterable[Entry], settings: ScoringSettings) -> DonorPool:
+    """The references of one problem. In memory are the donors that a draw takes, however many passed; the
+    candidates stream by later."""
+    return _pool(problem_donors(entries, settings), settings)
+
+
+@functools.lru_cache(maxsize=1)
+def _pool(donors: tuple[Entry, ...], settings: ScoringSettings) -> DonorPool:
+    return pool(map(spooled_run, donors), settings)
 
 
 def spooled_run(entry: Entry) -> Run:
@@ -260,7 +301,6 @@ _KEPT = operator.attrgetter(
     "command",
     "outcome",
     "exit_code",
-    "observation_digest",
     "tokens_in",
     "tokens_out",
     "timestamp",
@@ -284,7 +324,6 @@ def _restore(
     command: Command | None,
     outcome: StateOutcome,
     exit_code: int | None,
-    observation_digest: str,
     tokens_in: int | None,
     tokens_out: int | None,
     timestamp: float | None,
@@ -304,7 +343,6 @@ def _restore(
         outcome,
         exit_code,
         "",
-        observation_digest,
         "",
         tokens_in,
         tokens_out,

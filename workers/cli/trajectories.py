@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from workers.cli.agreement import agreement, sample
+from workers.cli.plain import plain
 from workers.cli.score import need
 from workers.errors import InputError
 
@@ -62,7 +64,7 @@ def inspect(
         for run in runs:
             _print_run(run, console)
         for error in skipped:
-            Console(stderr=True, soft_wrap=True).print(Text(f"skipped: {error}", "yellow"))
+            Console(stderr=True, soft_wrap=True).print(Text(plain(f"skipped: {error}"), "yellow"))
     return EXIT_SKIPPED if skipped else 0
 
 
@@ -126,7 +128,7 @@ def build(
         document = {"problem": runs[0].trajectory.problem, **reference_document(tree, settings)}
         out.write(to_bytes(document) + b"\n")
     for error in skipped:
-        say.print(Text(f"skipped: {error}", "yellow"))
+        say.print(Text(plain(f"skipped: {error}"), "yellow"))
     if output is not None:
         say.print(Text(f"{len(tree)} steps of {len(tree.donors)} runs, written to {output}", "dim"))
     return EXIT_SKIPPED if skipped else 0
@@ -139,16 +141,15 @@ def _runs(
     from workers.agentlens.assess import prepare
     from workers.agentlens.intents import label
     from workers.cli.score_cohort import find_files
-    from workers.errors import TrajectoryError
-    from workers.trajectories import load_labels
+    from workers.trajectories import Skipped, load_labels
 
     outcomes = None if labels is None else load_labels(labels)
-    for file in find_files([path], format_name=format_name, output=output):
-        try:
-            for run in file.runs(outcomes):
-                yield prepare(dataclasses.replace(run, states=label(run.states)))
-        except TrajectoryError as error:
-            yield str(error)
+    files, unopened = find_files([path], format_name=format_name, output=output)
+    for item in itertools.chain(unopened, *(file.runs(outcomes) for file in files)):
+        if isinstance(item, Skipped):
+            yield item.error
+        else:
+            yield prepare(dataclasses.replace(item, states=label(item.states)))
 
 
 def _readable(path: Path, format_name: str | None) -> tuple[list[Run], list[str]]:
@@ -197,7 +198,7 @@ def _passing(
 
 
 def _described(run: Run) -> dict[str, Any]:
-    from workers.cli.score_pictures import action
+    from workers.cli.score_pictures import action, compared_as
 
     trajectory = run.trajectory
     return {
@@ -220,6 +221,7 @@ def _described(run: Run) -> dict[str, Any]:
                 "lines": state.lines,
                 "scope": state.scope,
                 "action": action(state),
+                "compared_as": compared_as(state) or None,
                 "outcome": state.outcome,
                 "exit_code": state.exit_code,
             }
@@ -230,7 +232,7 @@ def _described(run: Run) -> dict[str, Any]:
 
 
 def _print_run(run: Run, console: Console) -> None:
-    from workers.cli.score_table import INTENT_STYLE, plain
+    from workers.cli.score_table import INTENT_STYLE
 
     trajectory = run.trajectory
     counts = ", ".join(f"{sum(i.value == letter for i in run.trace.intents)} {letter}" for letter in "EIVO")
@@ -275,7 +277,7 @@ def _what(state: State) -> str:
 
 
 def _print_comparison(runs: Sequence[Run], found: Comparison, console: Console) -> None:
-    from workers.cli.score_table import INTENT_STYLE, plain
+    from workers.cli.score_table import INTENT_STYLE
 
     table = Table(box=None, pad_edge=False, expand=True)
     for number, run in enumerate(runs):

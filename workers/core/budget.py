@@ -33,45 +33,65 @@ def _micro(usd: Decimal, rounding: str) -> Decimal:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """What a model costs, in US dollars per million tokens. Cached input and cache writes cost what other
-    input does unless the provider says otherwise. `long` is the price of the whole of a call whose prompt has more
-    than `long_above_tokens` tokens."""
+class Rates:
+    """US dollars per million tokens. Cached input and cache writes cost what other input does unless the
+    provider says otherwise."""
 
     input_usd: Decimal
     output_usd: Decimal
     cached_input_usd: Decimal | None = None
     cache_write_usd: Decimal | None = None
-    long: Price | None = None
-    long_above_tokens: int | None = None
 
     def cost_usd(self, usage: Usage) -> Decimal:
-        """The bill for one call. `usage.input_tokens` includes what was read from and written to a cache."""
-        rates = self._rates(usage.input_tokens)
-        cached = min(max(usage.cached_input_tokens, 0), max(usage.input_tokens, 0))
-        written = min(max(usage.cache_write_input_tokens, 0), max(usage.input_tokens, 0) - cached)
-        plain = max(usage.input_tokens, 0) - cached - written
-        bill = (
-            plain * rates.input_usd
-            + cached * _or(rates.cached_input_usd, rates.input_usd)
-            + written * _or(rates.cache_write_usd, rates.input_usd)
-            + max(usage.output_tokens, 0) * rates.output_usd
-        )
-        return _micro(bill / _MILLION, ROUND_HALF_EVEN)
+        """The exact bill. `usage.input_tokens` includes what was read from and written to a cache."""
+        total = max(usage.input_tokens, 0)
+        cached = min(max(usage.cached_input_tokens, 0), total)
+        written = min(max(usage.cache_write_input_tokens, 0), total - cached)
+        return (
+            (total - cached - written) * self.input_usd
+            + cached * _or(self.cached_input_usd, self.input_usd)
+            + written * _or(self.cache_write_usd, self.input_usd)
+            + max(usage.output_tokens, 0) * self.output_usd
+        ) / _MILLION
 
     def most_usd(self, *, input_tokens: int, output_tokens: int) -> Decimal:
         """The most that so many tokens can cost, whatever of the input is read from or written to a cache."""
-        rates = self._rates(input_tokens)
         dearest = max(
-            rates.input_usd,
-            _or(rates.cached_input_usd, rates.input_usd),
-            _or(rates.cache_write_usd, rates.input_usd),
+            self.input_usd,
+            _or(self.cached_input_usd, self.input_usd),
+            _or(self.cache_write_usd, self.input_usd),
         )
-        return _micro((input_tokens * dearest + output_tokens * rates.output_usd) / _MILLION, ROUND_CEILING)
+        return (input_tokens * dearest + output_tokens * self.output_usd) / _MILLION
 
-    def _rates(self, prompt_tokens: int) -> Price:
-        is_long = self.long_above_tokens is not None and prompt_tokens > self.long_above_tokens
-        return self.long if is_long and self.long is not None else self
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a model costs. `long_rates` hold for the whole of a request whose prompt has more than
+    `long_above_tokens` tokens."""
+
+    rates: Rates
+    long_rates: Rates | None = None
+    long_above_tokens: int | None = None
+
+    def cost_usd(self, usage: Usage) -> Decimal:
+        """Of one call, exact. Do not give it the sum of several: the rate depends on each prompt's length."""
+        return self._rates(usage.input_tokens).cost_usd(usage)
+
+    def most_usd(self, *, input_tokens: int, output_tokens: int) -> Decimal:
+        """The most that a call with at most so many tokens can cost, exact."""
+        possible = {self.rates, self._rates(input_tokens)}
+        return max(
+            rates.most_usd(input_tokens=input_tokens, output_tokens=output_tokens) for rates in possible
+        )
+
+    def _rates(self, input_tokens: int) -> Rates:
+        is_long = self.long_above_tokens is not None and input_tokens > self.long_above_tokens
+        return self.long_rates if is_long and self.long_rates is not None else self.rates
+
+
+def bill_usd(price: Price | None, usage: Usage) -> Decimal | None:
+    """What a call cost, in whole millionths of a dollar; None where no price is known."""
+    return None if price is None else _micro(price.cost_usd(usage), ROUND_HALF_EVEN)
 
 
 #: (provider, model) → its price, None when nobody knows it.
@@ -126,12 +146,12 @@ class Amount:
 
 
 def worst_case(price: Price | None, *, input_tokens: int, output_tokens: int) -> Amount:
-    """What a call with this much input costs if the model writes all it may."""
-    return Amount(
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        usd=None if price is None else price.most_usd(input_tokens=input_tokens, output_tokens=output_tokens),
-    )
+    """What a call with this much input costs if the model writes all it may; no bill for it is above that."""
+    usd = None
+    if price is not None:
+        most = price.most_usd(input_tokens=input_tokens, output_tokens=output_tokens)
+        usd = _micro(most, ROUND_CEILING)
+    return Amount(input_tokens=input_tokens, output_tokens=output_tokens, usd=usd)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from typing import Final
 
 from workers.errors import StoreLostError
@@ -44,14 +45,15 @@ class Line:
 
     `talking` lets one question out at a time, so that tickets are drawn in the order of the calls; whoever
     queued behind a question that failed shares its failure instead of waiting for another (`losses`).
-    `taken` is what each granted ticket took, `leases` those that must be renewed, `ended` what the store has
-    not yet heard of."""
+    `taken` is what each granted ticket took, `given` what was granted to waiters that still have to hear of it,
+    `leases` the tickets that must be renewed, `ended` what the store has not yet heard of."""
 
     def __init__(self) -> None:
         self.talking = asyncio.Lock()
         self.losses = 0
         self.queues = {lane: Queue() for lane in Lane}
         self.taken: dict[str, Taken] = {}
+        self.given: dict[str, Answer] = {}
         self.leases: set[str] = set()
         self.ended: dict[str, Arguments] = {}
         self.places = 0
@@ -74,6 +76,21 @@ class Line:
         self.losses += 1
         for queue in self.queues.values():
             queue.freed.set()
+
+    def note(self, ticket: str, answer: Answer) -> None:
+        """What the store said of a ticket."""
+        self.paused_us = answer.paused_us
+        if answer.taken is not None:
+            self.taken[ticket] = answer.taken
+
+    def give(self, granted: Mapping[str, Answer]) -> None:
+        """Hand grants to their waiters; each lane's first one wakes up and passes the front on."""
+        for ticket, answer in granted.items():
+            self.note(ticket, answer)
+            self.given[ticket] = answer
+            for queue in self.queues.values():
+                if ticket in queue.waiting:
+                    queue.freed.set()
 
     def wake_next(self) -> None:
         """A place is free: the first interactive waiter here asks for it, else the first batch one."""

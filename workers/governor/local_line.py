@@ -45,8 +45,8 @@ class Bucket:
         if max(self.paid_at, now) < self._pace_until:
             unit_seconds = max(unit_seconds, self._pace_seconds)
         taken = units * unit_seconds
-        if taken:
-            self.paid_at = max(self.paid_at, now) + taken
+        # Also for no units: what is settled later counts from here.
+        self.paid_at = max(self.paid_at, now) + taken
         return taken
 
     def settle(self, taken_seconds: float, expected: int, spent: int) -> None:

@@ -7,7 +7,8 @@ decides and its clock counts; this process only waits, and keeps what it holds a
 * *Concurrency*: a lease per running call, renewed while the call runs however long it takes. The leases of a
   killed process end by themselves within `lease_seconds`.
 * *Order*: a line of tickets per lane. Of this process's waiters in a lane only the first asks again, because no
-  other can be next; a place given back in this process wakes it at once.
+  other can be next; a place given back in this process wakes it at once. Whoever asks serves those ahead of it,
+  in whichever process they wait.
 
 Everything here belongs to one event loop."""
 
@@ -173,6 +174,9 @@ class RedisStore:
 
     async def _ask(self, line: Line, demand: Demand, ticket: str, give_up_at: float) -> Answer:
         async with self._conversation(line):
+            if (given := line.given.get(ticket)) is not None:
+                # Another waiter's question was answered for this one while it queued to ask.
+                return given
             line.places = demand.limits.concurrency or 0
             await self._report_ended(demand.key, line)
             left_us = max(0, round((give_up_at - asyncio.get_running_loop().time()) * MICROSECONDS))
@@ -196,10 +200,9 @@ class RedisStore:
     async def _ask_and_note(self, line: Line, key: str, ticket: str, arguments: Arguments) -> Answer:
         """What was taken is noted even if the caller is cancelled meanwhile: it must be given back."""
         reply = await self._run_in_time(self._acquire, self._keys(key, wire.KEYS), arguments)
-        answer, taken = wire.read_acquire(reply)
-        line.paused_us = answer.paused_us
-        if taken is not None:
-            line.taken[ticket] = taken
+        answer, granted = wire.read_acquire(reply)
+        line.note(ticket, answer)
+        line.give(granted)
         return answer
 
     async def _stand_in_line(self, line: Line, demand: Demand, ticket: str, give_up_at: float) -> Answer:
@@ -211,14 +214,12 @@ class RedisStore:
             async with asyncio.timeout_at(give_up_at):
                 await queue.front.acquire()
             try:
-                answer = await self._ask_from_the_front(line, demand, ticket, give_up_at, losses)
+                return await self._ask_from_the_front(line, demand, ticket, give_up_at, losses)
             finally:
                 queue.front.release()
         finally:
             queue.waiting.discard(ticket)
-        if answer.places_left:
-            line.wake_next()
-        return answer
+            line.given.pop(ticket, None)
 
     async def _ask_from_the_front(
         self, line: Line, demand: Demand, ticket: str, give_up_at: float, losses: int
@@ -227,6 +228,8 @@ class RedisStore:
         moved_at, pause_seconds, ahead = clock(), asking.SHORTEST_ASK_SECONDS, -1
         while True:
             line.raise_if_lost(losses)
+            if ticket in line.given:
+                return line.given[ticket]
             await queue.wait(pause_seconds, give_up_at)
             line.raise_if_lost(losses)
             answer = await self._ask(line, demand, ticket, give_up_at)
@@ -264,7 +267,8 @@ class RedisStore:
             await self._run(self._release, self._keys(key, wire.KEYS), arguments)
             for ticket in ended:
                 del line.ended[ticket]
-            line.wake_next()
+            if line.places:
+                line.wake_next()
 
     def _start_keeping(self) -> None:
         if self._keeper is None or self._keeper.done():

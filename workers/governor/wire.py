@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from workers.governor.base import (
     BATCH_HORIZON_SECONDS,
@@ -19,7 +19,7 @@ from workers.governor.base import (
 
 MICROSECONDS: Final = 1_000_000
 _MINUTE_US: Final = 60 * MICROSECONDS
-KEYS: Final = ("state", "leases", "line:interactive", "line:batch", "heard")
+KEYS: Final = ("state", "leases", "line:interactive", "line:batch", "heard", "wants", "granted")
 """In the order in which every script takes them; `scripts/acquire.lua` says what each holds."""
 KEEP_KEYS: Final = ("state", "leases", "heard")
 HEAR_KEYS: Final = ("state",)
@@ -35,17 +35,6 @@ class Verdict(enum.IntEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What `acquire.lua` said. For a ticket in line `wait_us` is the soonest it can possibly start."""
-
-    verdict: Verdict
-    wait_us: int
-    ahead: int
-    places_left: int
-    paused_us: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
     """What a granted ticket took, as the script wrote it down: for giving exactly that back."""
 
@@ -54,6 +43,18 @@ class Taken:
     requests_us: int
     input_us: int
     output_us: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What `acquire.lua` said of one ticket; in line `wait_us` is the soonest that it can possibly start.
+    `taken` is None unless it was granted."""
+
+    verdict: Verdict
+    wait_us: int
+    ahead: int
+    paused_us: int
+    taken: Taken | None
 
 
 def needs_lease(limits: Limits) -> bool:
@@ -86,16 +87,28 @@ def acquire_arguments(
     ]
 
 
-def read_acquire(reply: Sequence[int]) -> tuple[Answer, Taken | None]:
-    verdict, wait_us, ahead, places_left, paused_us, serial, day, requests_us, input_us, output_us = reply
+def read_acquire(reply: Sequence[Any]) -> tuple[Answer, dict[str, Answer]]:
+    """The answer, and what other waiters of this process were granted since it last asked."""
+    verdict, wait_us, ahead, paused_us, numbers, given = reply
     answer = Answer(
-        verdict=Verdict(verdict), wait_us=wait_us, ahead=ahead, places_left=places_left, paused_us=paused_us
+        verdict=Verdict(verdict),
+        wait_us=wait_us,
+        ahead=ahead,
+        paused_us=paused_us,
+        taken=_taken(numbers) if verdict == Verdict.GRANTED else None,
     )
-    if answer.verdict is not Verdict.GRANTED:
-        return answer, None
-    return answer, Taken(
-        serial=serial, day=day, requests_us=requests_us, input_us=input_us, output_us=output_us
-    )
+    others = {
+        ticket if isinstance(ticket, str) else ticket.decode(): Answer(
+            verdict=Verdict.GRANTED, wait_us=its_wait_us, ahead=0, paused_us=paused_us, taken=_taken(rest)
+        )
+        for ticket, its_wait_us, *rest in given
+    }
+    return answer, others
+
+
+def _taken(numbers: Sequence[int]) -> Taken:
+    serial, day, requests_us, input_us, output_us = numbers
+    return Taken(serial=serial, day=day, requests_us=requests_us, input_us=input_us, output_us=output_us)
 
 
 def left_arguments(ticket: str) -> Arguments:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from workers.core.budget import Price
+from workers.core.budget import Price, Rates
 from workers.core.reply import Usage
 from workers.errors import InputError
 
@@ -87,14 +87,12 @@ class _Rates(BaseModel):
     cached_input: _Usd | None = None
     cache_write: _Usd | None = None
 
-    def price(self, *, long: Price | None = None, long_above_tokens: int | None = None) -> Price:
-        return Price(
+    def rates(self) -> Rates:
+        return Rates(
             input_usd=self.input,
             output_usd=self.output,
             cached_input_usd=self.cached_input,
             cache_write_usd=self.cache_write,
-            long=long,
-            long_above_tokens=long_above_tokens,
         )
 
 
@@ -112,10 +110,11 @@ class _Entry(_Rates):
     is_deprecated: bool = False
 
     def listing(self) -> Listing:
-        price = (
-            self.price(long=self.long_prompt.price(), long_above_tokens=self.long_prompt.above_tokens)
-            if self.long_prompt
-            else self.price()
+        long = self.long_prompt
+        price = Price(
+            rates=self.rates(),
+            long_rates=None if long is None else long.rates(),
+            long_above_tokens=None if long is None else long.above_tokens,
         )
         return Listing(
             price=price,

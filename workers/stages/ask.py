@@ -24,7 +24,7 @@ from workers.governor.base import Lane
 from workers.provenance.repository import stages
 from workers.provenance.repository.call_history import Asked, asked_before
 from workers.provenance.repository.stages import SeatKey
-from workers.providers.base import EmptyReplyError, ProviderError
+from workers.providers.base import EmptyReplyError, OverloadedError, ProviderError
 from workers.providers.chain import Link
 from workers.providers.fallback import Failure
 from workers.stages.context import Context, Purpose
@@ -91,7 +91,8 @@ class Asking(Generic[_Answer]):
         is_ours = isinstance(error, TornReplyError) or (
             isinstance(error, ProviderError) and error.is_repeatable
         )
-        return is_ours and self.used <= self.retries
+        # A wait that is too long to sit through gives the worker's place back (`walk.py`).
+        return is_ours and self.used <= self.retries and _stated_wait(error) <= LONGEST_PAUSE_SECONDS
 
     @staticmethod
     def _pause(state: RetryCallState) -> float:
@@ -99,7 +100,9 @@ class Asking(Generic[_Answer]):
         error = state.outcome.exception() if state.outcome else None
         if isinstance(error, (TornReplyError, EmptyReplyError)):
             return 0.0
-        return wait_random_exponential(multiplier=FIRST_PAUSE_SECONDS, max=LONGEST_PAUSE_SECONDS)(state)
+        pause = wait_random_exponential(multiplier=FIRST_PAUSE_SECONDS, max=LONGEST_PAUSE_SECONDS)(state)
+        # Those who were told the same wait must not come back together.
+        return max(pause, _stated_wait(error) + min(pause, 1.0)) if _stated_wait(error) else pause
 
     def _ask_once(self, link: Link, number: int) -> Answered[_Answer]:
         request = self._request(link)
@@ -228,6 +231,11 @@ def ask(
     )
     answered = walk.answer()
     return dataclasses.replace(answered, failures=walk.failures, low_quota=chosen.low_quota)
+
+
+def _stated_wait(error: BaseException | None) -> float:
+    """Seconds that an overloaded provider asks us to stay away, 0 if it does not say."""
+    return error.retry_after_seconds or 0.0 if isinstance(error, OverloadedError) else 0.0
 
 
 def _asked_before(context: Context, key: SeatKey) -> dict[tuple[str, str], Asked]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from decimal import Decimal
 
-from workers.core.budget import Amount, Price, Refusal, most_tokens, worst_case
+from workers.core.budget import Amount, Price, Refusal, bill_usd, most_tokens, worst_case
 from workers.core.reply import Completion, CompletionRequest, Usage
 from workers.core.run import Stage
 from workers.errors import ConsensusError, SlotTimeoutError
@@ -116,7 +115,11 @@ class RecordedCall:
         """The reply arrived."""
         with self.context.database.single() as connection:
             calls.done(
-                connection, self.call_id, completion, rung=rung, cost_usd=self._cost_usd(completion.usage)
+                connection,
+                self.call_id,
+                completion,
+                rung=rung,
+                cost_usd=bill_usd(self.price, completion.usage),
             )
 
     def failed(self, error: ConsensusError) -> None:
@@ -138,8 +141,5 @@ class RecordedCall:
                 kind=getattr(error, "kind", "cancelled"),
                 message=str(error),
                 usage=usage,
-                cost_usd=self._cost_usd(usage or Usage()),
+                cost_usd=bill_usd(self.price, usage or Usage()),
             )
-
-    def _cost_usd(self, usage: Usage) -> Decimal | None:
-        return None if self.price is None else self.price.cost_usd(usage)

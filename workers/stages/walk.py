@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from workers.errors import ConsensusError, SlotTimeoutError
 from workers.governor.breaker import Refusal
 from workers.provenance.repository.call_history import Asked
-from workers.providers.base import ProviderError, RateLimitedError
+from workers.providers.base import OverloadedError, ProviderError, RateLimitedError
 from workers.providers.chain import Link
 from workers.providers.fallback import Failure, Window, reason_to_skip
 from workers.stages.recorded_call import UnpricedModelError
@@ -126,9 +126,10 @@ class Walk(Generic[_Answer]):
     def _failed(self, link: Link, error: ProviderError | TornReplyError | UnpricedModelError) -> None:
         self.failures.append(Failure(link=link, kind=error.kind, detail=str(error)))
         # A stated wait that is too long to sit through, but short enough to come back for.
-        wait_seconds = error.retry_after_seconds if isinstance(error, RateLimitedError) else None
-        if wait_seconds and self.spent() <= self.retries:
-            self._come_back(wait_seconds, MOST_DELIVERIES)
+        if not isinstance(error, (RateLimitedError, OverloadedError)):
+            return
+        if error.retry_after_seconds and self.spent() <= self.retries:
+            self._come_back(error.retry_after_seconds, MOST_DELIVERIES)
 
     def _come_back(self, wait_seconds: float, most_deliveries: int) -> None:
         if wait_seconds <= LONGEST_DEFERRAL_SECONDS and self.deliveries < most_deliveries:

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable
 
 from workers.agentlens.assess import Run, prepare
-from workers.agentlens.shell import parse
+from workers.agentlens.shell import Command, Group, Segment, parse
 from workers.agentlens.trajectory import (
     Edit,
     Intent,
@@ -66,6 +66,23 @@ def edit(
     )
 
 
+def patch(*changes: tuple[str, str, str], outcome: StateOutcome = "ok", **more: object) -> State:
+    """One patch over several files, each change as (path, old, new)."""
+    paths = tuple(dict.fromkeys(path for path, _, _ in changes))
+    segment = Segment(program="apply_patch", group=Group.WRITE, writes=paths)
+    return _state(
+        "patch",
+        Operation.PATCH,
+        Intent.I,
+        digest=_digest("patch", *(part for change in changes for part in change)),
+        path=paths[0],
+        command=Command(text="apply_patch", normal="apply_patch", segments=(segment,), strongest=segment),
+        edits=tuple(Edit(old=old, new=new, path=path) for path, old, new in changes),
+        outcome=outcome,
+        **more,
+    )
+
+
 def undo(path: str) -> State:
     return _state("edit", Operation.UNDO, Intent.I, digest=_digest("undo", path), path=path, outcome="ok")
 
@@ -82,7 +99,6 @@ def shell(
         command=command,
         outcome=outcome,
         observation=seen,
-        observation_digest=_digest(seen),
         **more,
     )
 

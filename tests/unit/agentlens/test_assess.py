@@ -11,9 +11,9 @@ from tests.unit.agentlens.steps import edit, finish, run, shell, think, trajecto
 from workers.agentlens import cohort, report
 from workers.agentlens.assess import Assessment, Run, assess, assess_problem, pool, prepare
 from workers.agentlens.intents import label
-from workers.agentlens.score import Tier
 from workers.agentlens.settings import SCORING_VERSION, ScoringSettings
 from workers.agentlens.signals.structure import Candidate, align
+from workers.agentlens.tier import Tier
 from workers.agentlens.trajectory import Intent, RunOutcome, State, Trajectory
 
 STEPS = st.sampled_from(

@@ -1,4 +1,5 @@
 import dataclasses
+import math
 import random
 
 import pytest
@@ -9,13 +10,13 @@ from workers.agentlens.assess import assess_problem
 from workers.agentlens.cohort import Row
 from workers.agentlens.mechanisms import Mechanism
 from workers.agentlens.report import as_json
-from workers.agentlens.score import Tier
+from workers.agentlens.tier import Tier
 from workers.agentlens.trajectory import RunOutcome
 
 TIERS = {"I": Tier.IDEAL, "S": Tier.SOLID, "L": Tier.LUCKY, "P": Tier.PARTIAL_FAILURE, "O": Tier.OFF_TRACK}
 
 
-def row(model: str, problem: str, score: float, tier: str, **more: object) -> Row:
+def row(model: str, problem: str | None, score: float, tier: str, **more: object) -> Row:
     outcome: RunOutcome = "passed" if tier in "ISL" else "failed"
     base = Row(
         problem=problem,
@@ -154,3 +155,46 @@ def test_a_row_keeps_what_the_tables_need() -> None:
     assert set(kept.signals) == {"struct", "cov", "coh", "temp", "edit"}
     assert 1.0 < kept.signals["temp"] <= 100.0
     assert cohort.row(list(assess_problem([*donors, run(view("a.py"))]))[-1]).is_verified is None
+
+
+def test_runs_without_a_problem_are_no_problem() -> None:
+    # Were they one problem, 90 and 10 would be a pass and a fail within it.
+    nameless = [row("gamma", None, 10, "L"), row("gamma", None, 90, "P")]
+    found = cohort.summarise([*ROWS, *nameless])
+    assert (found["runs"], found["problems"], found["runs_without_problem"]) == (8, 2, 2)
+    paper = found["discrimination"]["paper"]["auroc"]  # type: ignore[index]
+    # p1: 80, 60, 90 against 20 → 1; p2: 40 against 70 → 0; mean ½
+    assert (paper["problems"], paper["within"]["value"]) == (2, 0.5)
+    assert cohort.summarise(ROWS)["discrimination"]["paper"]["auroc"]["within"] == paper["within"]  # type: ignore[index]
+    # pooled takes them in: 80, 40, 60, 90, 10 against 70, 20, 90 → (2 + 1 + 1 + 2½ + 0)/15
+    assert paper["pooled"]["value"] == pytest.approx(6.5 / 15)
+
+
+def test_a_cohort_without_problems_has_no_within_and_intervals_over_runs() -> None:
+    rows = [row("gamma", None, score, tier) for score, tier in ((80, "I"), (60, "S"), (40, "P"), (20, "O"))]
+    found = cohort.summarise(rows)
+    measured = found["discrimination"]["paper"]["auroc"]  # type: ignore[index]
+    assert (found["problems"], measured["problems"]) == (0, 0)
+    assert math.isnan(measured["within"]["value"])
+    assert measured["pooled"]["value"] == 1.0
+    quality = found["models"][0]["quality"]  # type: ignore[index]
+    assert quality["low"] < quality["value"] == 50.0 < quality["high"]
+
+
+def test_copies_are_assessed_and_not_counted() -> None:
+    routes = [(view("a.py"), edit("a.py", "x", str(n)), shell(f"pytest {n}", seen="ok")) for n in range(3)]
+    runs = [trajectory(*route, name=str(n)) for n, route in enumerate(routes)]
+    again = dataclasses.replace(runs[1], trajectory_id="1 again", path="runs/1 again.json")
+    assessments, summary = cohort.assess_cohort([*runs, again])
+    assert summary == {
+        **cohort.assess_cohort(runs)[1],
+        "duplicates": [
+            {
+                "path": "runs/1 again.json",
+                "trajectory_id": "1 again",
+                "of": {"path": "runs/1.json", "trajectory_id": "1"},
+            }
+        ],
+    }
+    assert [a.trajectory_id for a in assessments] == ["0", "1", "2", "1 again"]
+    assert assessments[3].scores == assessments[1].scores

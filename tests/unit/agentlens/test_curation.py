@@ -3,7 +3,7 @@ import dataclasses
 from tests.unit.agentlens.steps import edit, run, shell, view
 from workers.agentlens.assess import Assessment, assess_problem
 from workers.agentlens.curation import sft_record
-from workers.agentlens.score import Tier
+from workers.agentlens.tier import Tier
 from workers.agentlens.trajectory import Trajectory
 
 STATES = (view("a.py", (1, 9), thought="look", observation="1 x"), edit("a.py", "x", "y"), shell("pytest t"))

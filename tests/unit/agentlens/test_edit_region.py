@@ -1,8 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.agentlens.steps import edit, run, shell, undo, view
+from tests.unit.agentlens.steps import edit, patch, run, shell, undo, view
 from workers.agentlens.edit_region import changed_lines, region, written_sources
+from workers.agentlens.signals.edit_agreement import edit_agreement
 from workers.agentlens.trajectory import Intent, Operation
 
 OLD = "def f():\n    a = 1\n    b = 2\n    return a"
@@ -78,6 +79,25 @@ def test_a_line_that_writes_several_files_stands_for_all_sources_among_them() ->
 def test_an_insertion_known_by_line_number_only_is_named_by_it() -> None:
     inserted = edit("m.py", "", "x", at=(7, 7), operation=Operation.INSERT)
     assert region([inserted]) == {("m.py", "@7")}
+
+
+def test_a_patch_over_two_files_changes_the_lines_of_both() -> None:
+    both = patch(("src/a.py", "x = 1", "x = 2"), ("src/b.py", "y = 1", "y = 3"))
+    one_by_one = [edit("src/a.py", "x = 1", "x = 2"), edit("src/b.py", "y = 1", "y = 3")]
+    assert region([both]) == {("src/a.py", "x = 1"), ("src/b.py", "y = 1")}
+    # 2 lines here, 2 there, both shared: F1 = 2·2/(2 + 2) = 1; with all hunks in a.py it was 2·1/(2 + 2) = 0.5
+    assert edit_agreement(region([both]), region(one_by_one)) == 100.0
+    assert region([both, undo("src/b.py")]) == {("src/a.py", "x = 1")}
+
+
+def test_the_hunks_of_a_patch_in_tests_do_not_count() -> None:
+    both = patch(("tests/test_a.py", "t", "u"), ("src/a.py", "x = 1", "x = 2"))
+    assert region([both]) == {("src/a.py", "x = 1")}
+
+
+def test_the_scope_of_a_patch_is_that_of_its_first_file() -> None:
+    both = patch(("src/a.py", "x = 1", "x = 2"), ("src/b.py", "y = 1", "y = 3"), scope="f")
+    assert run(both).trace.edited == {("src/a.py", "f"), ("src/b.py", "")}
 
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", " d", ""]), max_size=8)

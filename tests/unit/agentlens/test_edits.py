@@ -102,6 +102,10 @@ def test_a_failed_edit_stands_nowhere() -> None:
             "s=open(p).read().replace(old, 'c')\nopen(p,'w').write(s)\nE",
             (Edit(old="a\nb", new="c"),),
         ),
+        (
+            "sed -i 's/a/b/' f.py g.py",
+            (Edit(old="a", new="b", path="f.py"), Edit(old="a", new="b", path="g.py")),
+        ),
         ("rm f.py", ()),
     ],
 )
@@ -111,7 +115,10 @@ def test_a_shell_line_shows_its_edits(text: str, expected: tuple[Edit, ...]) -> 
 
 def test_a_unified_diff_is_its_hunks() -> None:
     diff = "--- a/f.py\n+++ b/f.py\n@@ -10,4 +10,4 @@ def f():\n     a\n-    b\n+    c\n     d\n"
-    assert patch_edits(diff) == ((Edit(old="    b", new="    c", anchor=Lines(start=11, end=11)),), "f")
+    assert patch_edits(diff) == (
+        (Edit(old="    b", new="    c", anchor=Lines(start=11, end=11), path="f.py"),),
+        "f",
+    )
 
 
 def test_a_patch_of_an_insertion_is_anchored_where_it_stands() -> None:
@@ -121,4 +128,57 @@ def test_a_patch_of_an_insertion_is_anchored_where_it_stands() -> None:
 
 def test_an_agents_patch_without_numbers_has_edits_without_anchors() -> None:
     text = "*** Begin Patch\n*** Update File: f.py\n@@ def f():\n-    a\n+    b\n*** End Patch"
-    assert patch_edits(text) == ((Edit(old="    a", new="    b"),), "f")
+    assert patch_edits(text) == ((Edit(old="    a", new="    b", path="f.py"),), "f")
+
+
+TWO_FILES = """*** Begin Patch
+*** Update File: /testbed/src/a.py
+@@ def f():
+-x = 1
++x = 2
+*** Update File: src/b.py
+@@
+-y = 1
++y = 3
+*** End Patch"""
+
+
+def test_each_hunk_of_a_patch_over_two_files_knows_its_file() -> None:
+    builder = StateBuilder(root="/testbed")
+    builder.patch("apply_patch", TWO_FILES, Seen(text="Success. Updated the following files"))
+    builder.shell("bash", f"cd /testbed/src && apply_patch <<'E'\n{TWO_FILES}\nE", Seen())
+    tool, line = (state.edits for state in builder.states)
+    assert [(edit.path, edit.old) for edit in tool] == [("src/a.py", "x = 1"), ("src/b.py", "y = 1")]
+    # in src/, the patch's relative name is that of src/src/b.py
+    assert [edit.path for edit in line] == ["src/a.py", "src/src/b.py"]
+
+
+def test_the_hunks_of_a_git_diff_know_their_files_and_a_removed_file_keeps_its_name() -> None:
+    diff = (
+        "diff --git a/src/a.py b/src/a.py\n--- a/src/a.py\n+++ b/src/a.py\n@@ -3 +3 @@\n-x = 1\n+x = 2\n"
+        "diff --git a/old.py b/old.py\ndeleted file mode 100644\n--- a/old.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone\n"
+        "diff --git a/new.py b/new.py\n--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+come\n"
+    )
+    builder = StateBuilder()
+    builder.shell("bash", f"git apply -p1 - <<'E'\n{diff}E", Seen())
+    found = [(edit.path, edit.old, edit.new) for edit in builder.states[0].edits]
+    assert found == [("src/a.py", "x = 1", "x = 2"), ("old.py", "gone", ""), ("new.py", "", "come")]
+
+
+def test_a_scope_of_a_later_file_is_not_the_states() -> None:
+    patch = (
+        TWO_FILES.replace("@@ def f():", "@@")
+        .replace("b.py\n@@", "b.py\n@@ def g():")
+        .replace("y =", "    y =")
+    )
+    assert patch_edits(patch)[1] is None
+
+
+def test_each_file_of_a_patch_is_looked_up_in_what_was_seen_of_it() -> None:
+    builder = StateBuilder(root="/testbed")
+    builder.view("view", "src/a.py", Seen(text="x = 1\n"))
+    builder.view("view", "src/b.py", Seen(text="import a\nx = 1\ny = 1\n"))
+    builder.shell("bash", f"apply_patch <<'E'\n{TWO_FILES}\nE", Seen())
+    anchors = [edit.anchor for edit in builder.states[2].edits]
+    assert anchors == [Lines(start=1, end=1), Lines(start=3, end=3)]
+    assert builder.states[2].lines == Lines(start=1, end=1)

@@ -9,8 +9,9 @@ import pytest
 from workers.agentlens.formats import read, read_labels
 from workers.agentlens.formats.outcomes import edit_outcome, exit_code_in, shell_outcome
 from workers.agentlens.formats.results import from_report, from_trial, verdict
-from workers.agentlens.formats.seen import Seen, text_digest
+from workers.agentlens.formats.seen import Seen
 from workers.agentlens.formats.states import StateBuilder
+from workers.agentlens.observation import text_digest
 from workers.agentlens.shell import parse
 from workers.agentlens.trajectory import Trajectory
 from workers.errors import TrajectoryError
@@ -192,3 +193,18 @@ def test_labels_are_read_in_every_form(name: str, data: bytes) -> None:
 def test_a_label_without_a_run_is_refused_with_its_row() -> None:
     with pytest.raises(TrajectoryError, match=r"l\.csv: row 1: no run is named"):
         read_labels("l.csv", b"who,outcome\nr,passed\n")
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome"),
+    [
+        ("1.0", "passed"),
+        ("0.0", "failed"),
+        ("0.5", "failed"),
+        ("nan", "unknown"),
+        (float("nan"), "unknown"),
+        ("x", "unknown"),
+    ],
+)
+def test_a_verdict_that_went_through_floats_is_understood(value: object, outcome: str) -> None:
+    assert verdict(value) == outcome

@@ -1,11 +1,16 @@
+import dataclasses
+import pickle
 import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.agentlens.steps import donors, edit, run, shell, think, view
-from workers.agentlens.reference import ROOT, Reference, distinct, draw, lots
+from tests.unit.agentlens.steps import donors, edit, run, shell, think, trajectory, view
+from workers.agentlens.assess import Run, assess_all, prepare
+from workers.agentlens.forest import DonorPool
+from workers.agentlens.reference import ROOT, Reference, distinct, draw, drawings, lots, reachable
+from workers.agentlens.report import assessment_document
 from workers.agentlens.settings import ScoringSettings
 from workers.agentlens.trajectory import State
 
@@ -19,6 +24,14 @@ ALPHABET: tuple[State, ...] = (
     shell("pytest -q tests/b.py"),
     think(),
 )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Lot:
+    sequence: str
+    model: str
+
+
 TRACES = st.lists(st.sampled_from(ALPHABET), min_size=1, max_size=7)
 
 
@@ -176,3 +189,68 @@ def test_names_decide_nothing_in_a_draw() -> None:
 def test_settings_that_make_no_reference_are_refused(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ScoringSettings(**wrong)  # type: ignore[arg-type]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 500), st.sampled_from("abc")), max_size=60, unique_by=lambda lot: lot[0]
+    ),
+    st.integers(2, 4),
+    st.integers(1, 3),
+)
+def test_the_reachable_donors_alone_give_the_same_draws(
+    lots_: list[tuple[int, str]], count: int, draws: int
+) -> None:
+    settings = ScoringSettings(donors=count, draws=draws)
+    pool = [Lot(sequence=str(number), model=model) for number, model in lots_]
+    kept = reachable(pool, settings)
+    assert drawings(kept, settings) == drawings(pool, settings)
+    assert len({lot.sequence for lot in kept}) == len(kept) <= len(pool)
+
+
+def test_how_many_donors_are_reachable_does_not_grow_with_the_pool() -> None:
+    for size in (1000, 4000):
+        pool = [Lot(sequence=str(n), model=f"m{n % 7}") for n in range(size)]
+        # 4 draws of 5, and without each of these 20 at most one new one in each draw: 20 + 20 · 4
+        assert 20 <= len(reachable(pool, ScoringSettings())) <= 100
+
+
+def test_a_pool_of_the_reachable_donors_scores_as_the_whole_pool() -> None:
+    runs = donors(
+        *((view("a.py", (n, n + 5)), edit("a.py", "x", str(n)), shell(f"tox {n}")) for n in range(60))
+    )
+    settings = ScoringSettings(donors=3, draws=2)
+    whole = [run.donor for run in runs]
+    kept = reachable(distinct(whole), settings)
+    assert len(kept) < 20
+    documents = [
+        [assessment_document(found) for found in assess_all(runs, DonorPool(pool, settings))]
+        for pool in (kept, whole)
+    ]
+    assert documents[0] == documents[1]
+
+
+def test_a_pool_does_not_grow_with_the_candidates_that_pass_by() -> None:
+    def candidates(start: int) -> list[Run]:
+        return [run(view("a.py", (n, n + 5)), shell(f"tox {n}")) for n in range(start, start + 200)]
+
+    pool = DonorPool((r.donor for r in donors((view("a.py"),), (view("b.py"),))), ScoringSettings())
+    list(assess_all(candidates(0), pool))
+    size = len(pickle.dumps(pool))
+    list(assess_all(candidates(1000), pool))
+    assert len(pickle.dumps(pool)) == size
+
+
+def test_a_reference_is_built_from_labelled_passing_trajectories() -> None:
+    passing = [trajectory(view("a.py"), edit("a.py", "x", str(n)), name=str(n)) for n in range(3)]
+    built = Reference.build(passing)
+    assert [donor.donor_id for donor in built.donors] == [
+        donor.donor_id for donor in Reference.build([run_of.donor for run_of in map(prepare, passing)]).donors
+    ]
+    with pytest.raises(ValueError, match="0: its outcome is failed; references are built from passing runs"):
+        Reference.build([trajectory(view("a.py"), name="0", outcome="failed"), *passing])
+    unlabelled = dataclasses.replace(
+        passing[0], states=(dataclasses.replace(passing[0].states[0], intent=None),)
+    )
+    with pytest.raises(ValueError, match="has no intent: label the trajectory"):
+        Reference.build([unlabelled, *passing])

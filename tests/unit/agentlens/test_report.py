@@ -1,4 +1,5 @@
 import json
+import math
 
 from tests.unit.agentlens.steps import edit, run, shell, view
 from workers.agentlens import cohort
@@ -11,8 +12,8 @@ from workers.agentlens.report import (
     report_document,
     to_bytes,
 )
-from workers.agentlens.score import Tier
 from workers.agentlens.settings import SCORING_VERSION, ScoringSettings
+from workers.agentlens.tier import Tier
 from workers.agentlens.trajectory import Intent
 
 ROUTES = [
@@ -103,5 +104,10 @@ def test_plain_values_are_rounded_and_nan_is_null() -> None:
     assert as_json(Intent.E) == "E"
 
 
-def test_text_that_is_no_unicode_is_written_escaped() -> None:
-    assert to_bytes({"path": "a\udc80"}) == b'{"path":"a\\udc80"}'
+def test_halves_of_surrogate_pairs_are_written_so_that_every_parser_reads_them() -> None:
+    assert to_bytes({"path": "a\udc80"}) == '{"path":"a\ufffd"}'.encode()
+    assert to_bytes({"path": "\ud83d\ude00"}) == '{"path":"😀"}'.encode()  # two halves make a whole
+
+
+def test_what_json_has_no_number_for_is_null() -> None:
+    assert as_json([math.nan, math.inf, -math.inf, 0.5]) == [None, None, None, 0.5]

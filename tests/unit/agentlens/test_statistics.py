@@ -136,3 +136,59 @@ def test_rank_correlations_are_none_for_constant_columns() -> None:
     table = statistics.spearman([numbers([1, 2, 3]), numbers([30, 20, 10]), numbers([7, 7, 7])])
     assert table[0][:2] == [pytest.approx(1.0), pytest.approx(-1.0)]
     assert table[0][2] is None
+
+
+def test_runs_without_a_problem_are_clusters_of_their_own() -> None:
+    assert statistics.clusters(groups([5, -1, 2, 5, -1])).tolist() == [1, 2, 0, 1, 3]
+    assert statistics.clusters(groups([-1, -1])).tolist() == [0, 1]
+    assert statistics.clusters(groups([])).tolist() == []
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.integers(-1, 3)), min_size=1, max_size=20),
+    st.integers(0, 9),
+)
+def test_a_weighted_auroc_is_that_of_the_runs_taken_so_often(
+    rows: list[tuple[int, bool, int]], seed: int
+) -> None:
+    scores, passed = numbers([r[0] for r in rows]), np.array([r[1] for r in rows])
+    problems = groups([r[2] for r in rows])
+    members = statistics.clusters(problems)
+    counts = statistics.pair_counts(scores, passed, problems)
+    (weights,) = statistics.resamples(len(counts.passes), seed=seed, draws=3)
+    for weight, pooled, within in zip(weights, counts.pooled(weights), counts.within(weights), strict=True):
+        pairs = [
+            (
+                weight[members[i]] * weight[members[j]],
+                (a > b) + (a == b) / 2,
+                members[i] == members[j],
+                members[i],
+            )
+            for i, a in enumerate(scores)
+            for j, b in enumerate(scores)
+            if passed[i] and not passed[j]
+        ]
+        total = sum(pair[0] for pair in pairs)
+        expected = sum(pair[0] * pair[1] for pair in pairs) / total if total else math.nan
+        assert pooled == pytest.approx(expected, nan_ok=True)
+        each = {c: [pair[1] for pair in pairs if pair[2] and pair[3] == c] for c in set(members.tolist())}
+        shares = [(weight[c], sum(right) / len(right)) for c, right in each.items() if right and weight[c]]
+        mean = sum(w * s for w, s in shares) / sum(w for w, _ in shares) if shares else math.nan
+        assert within == pytest.approx(mean, nan_ok=True)
+
+
+def test_the_parts_of_a_bootstrap_change_no_number() -> None:
+    whole = np.concatenate(list(statistics.resamples(7, seed=3)))
+    parts = list(statistics.resamples(7, seed=3, width=30_000))
+    assert len(parts) > 100
+    assert (np.concatenate(parts) == whole).all()
+    assert whole.shape == (statistics.BOOTSTRAPS, 7)
+    assert (whole.sum(axis=1) == 7).all()
+
+
+def test_of_many_problems_some_are_held_out_together() -> None:
+    # Every problem has its pass above its fail, and all agree on the threshold: nothing is misjudged.
+    found = statistics.held_out_classification(
+        numbers([0, 1] * 300), flags("fp" * 300), groups([n // 2 for n in range(600)])
+    )
+    assert found == statistics.Classification(accuracy=1.0, f1=1.0, threshold=1.0)

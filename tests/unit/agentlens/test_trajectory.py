@@ -22,7 +22,6 @@ PLAIN = State(
     outcome="ok",
     exit_code=0,
     observation="o",
-    observation_digest="d",
     thought="h",
     tokens_in=4,
     tokens_out=5,

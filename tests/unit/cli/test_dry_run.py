@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import io
 import json
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from tests.factories import make_price
 from workers.cli.client import RunEvent
 from workers.cli.dry_run import estimate_here, print_estimate
 from workers.cli.main import execute
-from workers.cli.money import above_budget, money, spending_text
+from workers.cli.money import above_budget, money, spending_text, usage_line
 from workers.cli.view import RunView, live_panel
-from workers.core.budget import Price
 
-PRICE = Price(input_usd=Decimal(3), output_usd=Decimal(15))
+PRICE = make_price("3", "15")
+DEAR = make_price("300", "15000")
 
 
 @pytest.fixture
@@ -75,10 +75,22 @@ def test_the_table_fits_80_columns_and_shows_seats_totals_and_the_budget() -> No
     text = printed(estimate_here(body(budget_usd=5), {"OPENAI_API_KEY": "k"}, lambda *_: PRICE))
     assert max(map(len, text.splitlines())) <= 80
     rows = {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
-    assert rows["rigor"][1] == "openai/gpt-5"
+    assert rows["rigor"][1] == "openai/gpt-6.2-sol"
     # 2 x 8000 and 6 x 4096 tokens at most.
     assert rows["total"][3] == "40,576"
     assert "fits the budget of $5.0000" in text
+
+
+def test_no_number_of_the_table_is_ever_cut() -> None:
+    text = printed(
+        estimate_here(body(files={"a.py": "x = 1\n" * 200_000}), {"OPENAI_API_KEY": "k"}, lambda *_: DEAR)
+    )
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    total = next(line for line in text.splitlines() if line.startswith("total"))
+    # At most 40 576 tokens out at 0.015 dollars and the coder's 600 000 in at 0.0003: 608.64 + 180, and the prompts.
+    assert total.split()[3] == "40,576"
+    assert 788.64 < float(total.split()[5].removeprefix("$")) < 810
 
 
 def test_simulated_prices_are_called_simulated() -> None:
@@ -89,10 +101,10 @@ def test_simulated_prices_are_called_simulated() -> None:
 
 def test_a_model_without_a_price_is_named() -> None:
     estimate = estimate_here(
-        body(), {"OPENAI_API_KEY": "k"}, lambda _, model: None if model == "gpt-5" else PRICE
+        body(), {"OPENAI_API_KEY": "k"}, lambda _, model: None if model == "gpt-6.2-sol" else PRICE
     )
     text = " ".join(printed(estimate).split())
-    assert "No price is known for openai/gpt-5." in text
+    assert "No price is known for openai/gpt-6.2-sol." in text
 
 
 def test_a_worst_case_above_the_budget_is_said_before() -> None:
@@ -174,3 +186,21 @@ def test_events_from_before_spending_was_recorded_are_read() -> None:
     view.apply(event("candidate.written", seat="coder", files={}))
     view.apply(event("run.finished", outcome="accepted", reasons=[]))
     assert view.spending() == "0 tokens"
+
+
+def detail(**usage: Any) -> dict[str, Any]:
+    counts = {"calls": 3, "unpriced_calls": 0, "reserved_usd": 0.0, "reserved_tokens": 0, "orphaned": []}
+    return {"budget_usd": 0.4, "budget_tokens": None, "usage": {**spent(0.3), **counts, **usage}}
+
+
+def test_the_closing_line_names_cost_budget_and_what_is_out_of_the_ordinary() -> None:
+    assert usage_line(detail()) == "3 calls, $0.3000 of $0.4000 · 15 tokens (10 in, 5 out)"
+    assert "calls under way may add $0.1000, 70 tokens" in usage_line(
+        detail(reserved_usd=0.1, reserved_tokens=70)
+    )
+    assert "2 calls have no known price" in usage_line(detail(unpriced_calls=2))
+    assert "1 call was lost with its worker and counts at its worst case" in usage_line(detail(orphaned=[{}]))
+    assert "2 calls were lost with their worker" in usage_line(detail(orphaned=[{}, {}]))
+    assert "$0.1000 above the budget: a provider billed more than was asked for" in usage_line(
+        detail(cost_usd=0.5)
+    )

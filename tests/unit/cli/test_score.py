@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,13 @@ def score(*arguments: object) -> int:
 def test_all_is_well_is_0_and_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert score(write_cohort(tmp_path)) == 0
     out = capsys.readouterr().out
-    for words in ("10 runs of 3 problems", "Leaderboard", "Tiers", "1 Lucky pass", "Deployment risk"):
+    for words in (
+        "10 runs of 2 problems and of none that is named",
+        "Leaderboard",
+        "Tiers",
+        "1 Lucky pass",
+        "Deployment risk",
+    ):
         assert words in out
     assert "does not replace them" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
@@ -165,3 +172,61 @@ def test_the_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> No
     assert score("--help") == 0
     words = " ".join(capsys.readouterr().out.split())
     assert "0 fine; 1 a gate failed (--fail-on, --min-score); 2 some files were skipped; 3 usage" in words
+
+
+ROW = '{"instance_id": "p", "messages": [{"role": "assistant", "content": "```bash\\nls\\n```"}], "resolved": true}'
+
+
+def test_one_bad_line_is_listed_the_others_are_scored_and_the_code_is_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rows.jsonl").write_text(f"{ROW}\n{{\n{ROW.replace('ls', 'pwd')}\n")
+    assert score(tmp_path, "--json") == 2
+    captured = capsys.readouterr()
+    report = json.loads(captured.out)
+    assert [entry["trajectory_id"] for entry in report["assessments"]] == ["rows#0", "rows#2"]
+    (skipped,) = report["skipped"]
+    assert skipped["path"] == "rows.jsonl"
+    assert skipped["error"].startswith("rows.jsonl: line 2: not JSON")
+    assert "skipped 1 record that could not be read" in captured.err
+    assert score(tmp_path, "--export-sft", "ideal,solid,lucky", "-o", tmp_path / "train.jsonl") == 2
+    lines = (tmp_path / "train.jsonl").read_text().splitlines()
+    assert [json.loads(line)["trajectory_id"] for line in lines] == ["rows#0", "rows#2"]
+
+
+def test_copies_pass_a_gate_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_cohort(tmp_path / "runs")
+    shutil.copy(folder / "1/lucky_pta.json", folder / "1/lucky_again_pta.json")
+    assert score(folder, "--fail-on", "lucky") == 1
+    captured = capsys.readouterr()
+    assert "gate failed: 1 of 10 runs lucky (--fail-on)" in captured.err
+    assert "1 run given again, counted once: lucky_again in 1/lucky_again_pta.json" in " ".join(
+        captured.out.split()
+    )
+
+
+@pytest.mark.parametrize("name", ["evil\x1b[2J.json", "evil\u202e.json"])
+def test_a_sentence_about_a_file_cannot_steer_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (tmp_path / name).write_text("[]")
+    assert score(tmp_path / name) == 3
+    assert execute(["trajectories", "inspect", str(tmp_path / name)]) == 3
+    assert score(tmp_path / f"no{name}") == 3
+    captured = capsys.readouterr()
+    assert captured.out + captured.err == "".join(
+        c for c in captured.out + captured.err if c.isprintable() or c == "\n"
+    )
+
+
+def test_what_a_run_typed_cannot_steer_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = ("run_in_terminal", {"command": "echo \x1b]0;owned\x07 \u202e [red]x[/]"})
+    file = write_run(tmp_path / "a_pta.json", typed, model="m\x1b[31m", problem="p\x9b1m")
+    assert execute(["trajectories", "inspect", str(file)]) == 0
+    assert execute(["trajectories", "compare", str(file), str(file)]) == 0
+    assert score(tmp_path) == 0
+    out = capsys.readouterr().out
+    assert all(c.isprintable() or c == "\n" for c in out)
+    assert "echo �]0;owned� � [red]x[/]" in out

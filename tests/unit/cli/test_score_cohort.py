@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,8 @@ from tests.unit.cli.scoring import scored
 from workers.agentlens.cohort import assess_cohort
 from workers.agentlens.intents import label
 from workers.agentlens.report import assessment_document, to_bytes
-from workers.agentlens.score import Tier
 from workers.agentlens.settings import ScoringSettings
+from workers.agentlens.tier import Tier
 from workers.cli.score_cohort import find_files
 from workers.cli.spool import fetch, spooled_run
 from workers.errors import InputError, TrajectoryError
@@ -45,11 +46,34 @@ def test_the_spool_changes_no_byte_of_an_assessment(tmp_path: Path, profile: str
     assert cohort.summary == summary
 
 
-def test_runs_that_did_the_same_count_once_as_donors_in_whichever_file_they_are(tmp_path: Path) -> None:
+def test_a_copy_is_answered_and_counted_once(tmp_path: Path) -> None:
     folder = write_cohort(tmp_path / "runs")
+    before = scored(folder, tmp_path / "spool0")
     shutil.copy(folder / "0/sound_pta.json", folder / "0/sound_again_pta.json")
-    cohort = scored(folder, tmp_path / "spool")
-    assert [fetch(run.document) for run in cohort.runs] == in_memory(folder, ScoringSettings())[0]
+    cohort = scored(folder, tmp_path / "spool", keep=frozenset(Tier))
+    documents, summary = in_memory(folder, ScoringSettings())
+    assert cohort.summary == summary
+    assert summary["duplicates"] == [
+        {
+            "path": "0/sound_again_pta.json",
+            "trajectory_id": "sound_again",
+            "of": {"path": "0/sound_pta.json", "trajectory_id": "sound"},
+        }
+    ]
+    assert {**summary, "duplicates": []} == before.summary
+    found = {run.entry.path: json.loads(fetch(run.document)) for run in cohort.runs}
+    assert len(found) == 11
+    copy, counted = found["0/sound_again_pta.json"], found["0/sound_pta.json"]
+    assert copy["duplicate_of"] == {"path": "0/sound_pta.json", "trajectory_id": "sound"}
+    assert counted["duplicate_of"] is None
+    assert copy["scores"] == counted["scores"]
+    # In references, too, it counts once; and it is no training data twice.
+    assert [{**json.loads(d), "duplicate_of": None} for d in documents] == [
+        {**document, "duplicate_of": None} for document in found.values()
+    ]
+    assert [run.entry.path for run in cohort.runs if run.kept is None and run.tier] == [
+        "0/sound_again_pta.json"
+    ]
 
 
 def test_more_runs_of_a_problem_than_are_taken_at_once_are_all_scored(tmp_path: Path) -> None:
@@ -111,7 +135,7 @@ def test_files_of_several_roots_keep_their_roots_names(
     monkeypatch.chdir(tmp_path)
     for name in ("a/x_pta.json", "b/x_pta.json", "y_pta.json"):
         write_run(Path(name), LOOK)
-    files = find_files([Path("b"), Path("a"), Path("y_pta.json")])
+    files, _ = find_files([Path("b"), Path("a"), Path("y_pta.json")])
     assert [file.name for file in files] == ["a/x_pta.json", "b/x_pta.json", "y_pta.json"]
     Path("b/bad.json").write_text("{")
     cohort = scored(Path(), tmp_path / "spool", paths=[Path("b"), Path("a")])
@@ -123,13 +147,13 @@ def test_files_of_several_roots_keep_their_roots_names(
 
 def test_a_file_named_twice_is_scored_once(tmp_path: Path) -> None:
     file = write_run(tmp_path / "x_pta.json", LOOK)
-    assert len(find_files([tmp_path, file, tmp_path])) == 1
+    assert len(find_files([tmp_path, file, tmp_path])[0]) == 1
 
 
 def test_the_output_is_never_an_input(tmp_path: Path) -> None:
     write_run(tmp_path / "x_pta.json", LOOK)
     (tmp_path / "scores.json").write_text("{}")
-    (file,) = find_files([tmp_path], output=tmp_path / "scores.json")
+    (file,), _ = find_files([tmp_path], output=tmp_path / "scores.json")
     assert file.name == "x_pta.json"
 
 
@@ -144,12 +168,28 @@ def test_what_holds_nothing_is_refused_with_a_sentence(tmp_path: Path) -> None:
         scored(tmp_path, tmp_path / "spool")
 
 
-def test_a_folder_that_may_not_be_opened_is_a_sentence(
+def test_a_folder_that_may_not_be_opened_is_listed_and_the_others_are_scored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def closed(self: Path) -> None:
-        raise PermissionError(13, os.strerror(13), str(self))
+    write_run(tmp_path / "runs/open/x_pta.json", LOOK)
+    (tmp_path / "runs/shut").mkdir()
+    listed = Path.iterdir
+
+    def closed(self: Path) -> Iterator[Path]:
+        if self.name == "shut":
+            raise PermissionError(13, os.strerror(13), str(self))
+        return listed(self)
 
     monkeypatch.setattr(Path, "iterdir", closed)
-    with pytest.raises(InputError, match="cannot be opened: Permission denied"):
-        find_files([tmp_path])
+    cohort = scored(tmp_path / "runs", tmp_path / "spool")
+    assert [(item.path, item.error) for item in cohort.skipped] == [
+        ("shut", "shut: cannot be opened: Permission denied")
+    ]
+    assert [run.entry.path for run in cohort.runs] == ["open/x_pta.json"]
+    file = write_run(tmp_path / "y_pta.json", LOOK)
+    cohort = scored(tmp_path, tmp_path / "spool2", paths=[tmp_path / "runs", file])
+    assert [item.error for item in cohort.skipped] == [
+        f"{tmp_path}/runs/shut: cannot be opened: Permission denied"
+    ]
+    with pytest.raises(InputError, match="shut: cannot be opened: Permission denied"):
+        find_files([tmp_path / "runs/shut"])

@@ -18,10 +18,11 @@ from workers.agentlens.assess import assess_problem, prepare
 from workers.agentlens.cohort import summarise
 from workers.agentlens.intents import label
 from workers.agentlens.report import assessment_document, report_document, to_bytes
-from workers.agentlens.score import Tier
 from workers.agentlens.settings import DEFAULT_SETTINGS
+from workers.agentlens.tier import Tier
 from workers.cli import score_files
 from workers.cli.score_files import COLUMNS, destination
+from workers.cli.score_html import write_html
 from workers.errors import InputError, TrajectoryError
 from workers.trajectories import load
 
@@ -173,3 +174,56 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=sentence), destination(tmp_path / name):
         pytest.fail("the work began")
+
+
+@pytest.mark.parametrize(
+    ("cell", "written"),
+    [
+        ("=HYPERLINK(1)", "'=HYPERLINK(1)"),
+        ("+1+cmd|' /C calc'!A0", "'+1+cmd|' /C calc'!A0"),
+        ("-2+3", "'-2+3"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\t=1", "'\t=1"),
+        ("\r=1", "'\r=1"),
+        ("＝1+1", "'＝1+1"),
+        ("-7.5", "-7.5"),
+        ("+1e3", "+1e3"),
+        (-7.5, -7.5),
+        (None, None),
+        ("django__django-1", "django__django-1"),
+        ("", ""),
+    ],
+)
+def test_no_cell_of_the_csv_is_a_formula_and_numbers_stay_numbers(cell: object, written: object) -> None:
+    assert score_files.harmless(cell) == written
+
+
+def test_names_from_a_log_are_no_formulas_in_the_csv(tmp_path: Path) -> None:
+    evil = '=cmd|"/C calc"!A0'
+    write_run(tmp_path / "runs/-x_pta.json", LOOK, model=evil, problem="@p")
+    cohort = scored(tmp_path / "runs", tmp_path / "spool")
+    out = io.BytesIO()
+    score_files.write_csv(cohort, out)
+    (row,) = csv.DictReader(io.StringIO(out.getvalue().decode()))
+    assert (row["model"], row["problem"], row["path"], row["trajectory_id"]) == (
+        f"'{evil}",
+        "'@p",
+        "'-x_pta.json",
+        "'-x",
+    )
+    assert float(row["score"]) == pytest.approx(cohort.runs[0].score, abs=1e-6)
+
+
+def test_text_that_is_no_unicode_leaves_in_every_form(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs/a_pta.json", LOOK, model="half \ud83d", passed=False)
+    cohort = scored(tmp_path / "runs", tmp_path / "spool", keep=frozenset(Tier))
+    for writer in (
+        score_files.write_json,
+        score_files.write_csv,
+        score_files.write_parquet,
+        score_files.write_sft,
+        write_html,
+    ):
+        out = io.BytesIO()
+        writer(cohort, out)
+        assert "half �".encode() in out.getvalue()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.recorded_runs import CHECK, FIX, LOOK, search, write_cohort, write_run
 from tests.unit.cli.scoring import scored
-from workers.agentlens.score import Tier
+from workers.agentlens.tier import Tier
 from workers.cli.score_html import DETAILED, REASONS, select, write_html
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
@@ -158,3 +159,37 @@ def test_the_parts_of_the_page_are_package_data(name: str) -> None:
     config = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
     assert f"*{Path(name).suffix}" in config["tool"]["setuptools"]["package-data"]["*"]
     assert (Path(__file__).parents[3] / "workers/cli" / name).is_file()
+
+
+def test_a_step_is_shown_as_it_was_typed_and_what_it_is_compared_as_below(tmp_path: Path) -> None:
+    for number in range(3):
+        write_run(tmp_path / f"runs/{number}_pta.json", search(f"n{number}"), LOOK, FIX, CHECK)
+    report = page(tmp_path / "runs", tmp_path / "spool")
+    assert "cd /testbed &amp;&amp; pytest tests/test_core.py" in report.text
+    assert "compared as pytest tests/test_core.py" in report.text
+
+
+def test_without_problems_no_figure_within_problems_is_shown(tmp_path: Path) -> None:
+    for number in range(4):
+        write_run(
+            tmp_path / f"runs/{number}_pta.json",
+            search(f"n{number}"),
+            FIX,
+            problem=None,
+            passed=number % 2 > 0,
+        )
+    report = page(tmp_path / "runs", tmp_path / "spool")
+    assert "<b>0</b><span>problems</span>" in report.text
+    assert "<b>–</b><span>AUROC within problems</span>" in report.text
+    assert not re.search(r"\b(nan|inf|None)\b", report.text)
+
+
+def test_copies_and_skipped_records_are_told_and_in_no_figure(tmp_path: Path) -> None:
+    folder = write_cohort(tmp_path / "runs")
+    shutil.copy(folder / "0/sound_pta.json", folder / "0/sound_copy_pta.json")
+    (folder / "rows.jsonl").write_text('{"messages": [{"role": "user", "content": "x"}]}\n{\n')
+    report = page(folder, tmp_path / "spool")
+    assert "Process scores of 11 runs" in report.text
+    assert "1 run given again, counted once: sound_copy in 0/sound_copy_pta.json" in report.text
+    assert "1 record could not be read and is in no figure" in report.text
+    assert "rows.jsonl: line 2: not JSON" in report.text

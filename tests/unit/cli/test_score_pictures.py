@@ -108,6 +108,12 @@ def test_a_tree_draws_shared_steps_once_and_a_lane_a_donor() -> None:
 
 
 def test_a_step_is_named_by_what_it_did() -> None:
-    assert pictures.action(shell("cd x && pytest -q")) == "pytest -q"
+    typed = shell("cd x && pytest  -q | tail -3")
+    assert (pictures.action(typed), pictures.compared_as(typed)) == (
+        "cd x && pytest -q | tail -3",
+        "pytest -q",
+    )
+    assert pictures.compared_as(shell("pytest -q")) == ""
+    assert pictures.compared_as(view("a.py")) == ""
     assert pictures.action(view("a.py", (3, 9))) == "view a.py:3-9"
     assert pictures.shortened("a\x1b[31m\nb   c" + "d" * 200, 12) == "a�[31m b cd…"

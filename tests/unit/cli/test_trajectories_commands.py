@@ -19,7 +19,7 @@ def test_inspect_shows_every_step_with_its_intent_and_rule(
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "0 E 6 view pkg/core.py:1-40 ok" in lines
     assert any(line.startswith("1 I 2 replace pkg/core.py") for line in lines)
-    assert any(line.startswith("2 V 4 pytest tests/test_core.py") for line in lines)
+    assert any(line.startswith("2 V 4 cd /testbed && pytest tests/test_core.py") for line in lines)
     assert any(line.startswith("this format has no exit codes") for line in lines)
 
 
@@ -59,9 +59,9 @@ def test_compare_puts_equal_steps_side_by_side(tmp_path: Path, capsys: pytest.Ca
     assert execute(["trajectories", "compare", str(left), str(right)]) == 0
     out = capsys.readouterr().out
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert "0 grep -n -r one pkg" in lines  # A alone
+    assert "0 grep -rn one /testbed/pkg" in lines  # A alone
     assert any(line.startswith("1 view pkg/core.py:1-40 1.00 0 view") for line in lines)
-    assert any("1.00 3 pytest" in line for line in lines)
+    assert any("1.00 3 cd /testbed && pytest" in line for line in lines)
     assert "75 % of A's steps are in B, 75 % of B's in A" in " ".join(out.split())
 
 

@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.factories import make_price
 from workers.core.budget import (
     MOST_USD,
     Account,
     Amount,
     Budget,
     Price,
+    Rates,
+    bill_usd,
     likely_tokens,
     most_tokens,
     overshoot,
@@ -24,13 +27,8 @@ from workers.core.budget import (
 from workers.core.reply import Usage
 
 #: Sonnet-like: 3 and 15 dollars a million, cached reads a tenth, cache writes a quarter more.
-DEAR = Price(
-    input_usd=Decimal(3),
-    output_usd=Decimal(15),
-    cached_input_usd=Decimal("0.3"),
-    cache_write_usd=Decimal("3.75"),
-)
-FREE = Price(input_usd=Decimal(0), output_usd=Decimal(0))
+DEAR = make_price("3", "15", cached_input_usd="0.3", cache_write_usd="3.75")
+FREE = make_price("0", "0")
 
 
 def test_each_kind_of_token_has_its_own_price() -> None:
@@ -42,7 +40,7 @@ def test_each_kind_of_token_has_its_own_price() -> None:
 
 
 def test_without_prices_for_the_cache_its_tokens_cost_what_input_does() -> None:
-    price = Price(input_usd=Decimal(2), output_usd=Decimal(8))
+    price = make_price("2", "8")
     usage = Usage(input_tokens=100, cached_input_tokens=60, cache_write_input_tokens=30, output_tokens=1)
     assert price.cost_usd(usage) == Decimal("0.000208")  # 100 x 2 + 1 x 8
 
@@ -63,7 +61,19 @@ def test_without_prices_for_the_cache_its_tokens_cost_what_input_does() -> None:
     ],
 )
 def test_absurd_counts_give_a_bill_that_a_column_holds(usage: Usage, cost: str) -> None:
-    assert DEAR.cost_usd(usage) == Decimal(cost)
+    assert bill_usd(DEAR, usage) == Decimal(cost)
+
+
+def test_a_long_prompt_has_rates_of_its_own() -> None:
+    cheap, dear = (
+        Rates(input_usd=Decimal(1), output_usd=Decimal(10)),
+        Rates(input_usd=Decimal(2), output_usd=Decimal(30)),
+    )
+    price = Price(rates=cheap, long_rates=dear, long_above_tokens=100)
+    assert price.cost_usd(Usage(input_tokens=100, output_tokens=1)) == Decimal("0.000110")
+    assert price.cost_usd(Usage(input_tokens=101, output_tokens=1)) == Decimal("0.000232")  # 202 + 30
+    assert price.most_usd(input_tokens=100, output_tokens=1) == Decimal("0.000110")
+    assert price.most_usd(input_tokens=101, output_tokens=1) == Decimal("0.000232")
 
 
 def test_the_worst_case_pays_the_dearest_input() -> None:
@@ -135,12 +145,15 @@ def test_an_overshoot_is_what_was_billed_above_the_budget() -> None:
 
 COUNT = st.integers(0, 2**31 - 1)
 RATE = st.decimals(0, 1000, places=4)
-PRICE = st.builds(
-    Price,
+RATES = st.builds(
+    Rates,
     input_usd=RATE,
     output_usd=RATE,
     cached_input_usd=st.none() | RATE,
     cache_write_usd=st.none() | RATE,
+)
+PRICE = st.builds(
+    Price, rates=RATES, long_rates=st.none() | RATES, long_above_tokens=st.none() | st.integers(0, 10_000)
 )
 
 
@@ -162,8 +175,10 @@ def test_no_bill_within_the_worst_case_is_above_it(
         cached_input_tokens=cached,
         cache_write_input_tokens=written,
     )
-    bill = price.cost_usd(usage)
-    assert 0 <= bill <= price.most_usd(input_tokens=most_in, output_tokens=most_out)
+    bill, most = bill_usd(price, usage), worst_case(price, input_tokens=most_in, output_tokens=most_out).usd
+    assert bill is not None
+    assert most is not None
+    assert 0 <= bill <= most
 
 
 @dataclasses.dataclass

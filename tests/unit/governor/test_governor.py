@@ -10,7 +10,18 @@ from structlog.testing import capture_logs
 
 from tests.unit.governor.virtual_time import run_in_virtual_time
 from workers.errors import SlotTimeoutError, StoreLostError
-from workers.governor.base import Demand, Grant, Limits, Settlement, Signal, Snapshot
+from workers.governor.base import (
+    Demand,
+    Grant,
+    Headroom,
+    Lane,
+    Limits,
+    Pace,
+    Settlement,
+    Signal,
+    Snapshot,
+    Spent,
+)
 from workers.governor.governor import Governor
 
 #: Without `requests_per_minute`, so that pacing (test_pacing.py) leaves it as it is.
@@ -263,5 +274,118 @@ def test_time_lost_on_the_shared_store_counts_against_the_deadline() -> None:
         async with governor_over(SlowlyLostStore(), local).slot("p", deadline_seconds=5):
             pass
         assert local.deadlines == [pytest.approx(4.2)]
+
+    run_in_virtual_time(scenario())
+
+
+def test_the_demand_says_lane_and_paced_limits() -> None:
+    async def scenario() -> None:
+        shared = ScriptedStore()
+        governor = governor_over(shared, ScriptedStore(), Limits(requests_per_minute=606))
+        async with governor.slot("p", lane=Lane.BATCH):
+            pass
+        (demand,) = shared.asked
+        # One percent is kept for calls that travel unevenly: 606 · 60 / 60.6.
+        assert demand.lane is Lane.BATCH
+        assert demand.limits.requests_per_minute == pytest.approx(600)
+
+    run_in_virtual_time(scenario())
+
+
+def test_what_the_holder_said_goes_out_with_the_release() -> None:
+    spent = Spent(input_tokens=5, output_tokens=3)
+
+    async def fail_after_settling(governor: Governor) -> None:
+        async with governor.slot("p") as slot:
+            slot.settle(spent)
+            raise ZeroDivisionError
+
+    async def scenario() -> None:
+        shared = ScriptedStore(wait_seconds=2)
+        governor = governor_over(shared, ScriptedStore())
+        async with governor.slot("p") as slot:
+            assert slot.waited_seconds == pytest.approx(2)
+        async with governor.slot("p") as slot:
+            slot.settle(spent)
+            assert len(shared.settlements) == 1, "nothing is sent before the slot ends"
+        async with governor.slot("p") as slot:
+            slot.settle(spent)
+            slot.not_sent()
+        await asyncio.gather(fail_after_settling(governor), return_exceptions=True)
+        assert shared.settlements == [
+            Settlement(is_success=True),
+            Settlement(spent=spent, is_success=True),
+            Settlement(is_sent=False),
+            Settlement(spent=spent, is_success=False),
+        ]
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_caller_cancelled_before_its_start_gives_everything_back() -> None:
+    async def scenario() -> None:
+        shared = ScriptedStore(wait_seconds=5)
+
+        async def call() -> None:
+            async with governor_over(shared, ScriptedStore()).slot("p"):
+                raise AssertionError("it starts at second 5")
+
+        waiting = asyncio.create_task(call())
+        await asyncio.sleep(1)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        await asyncio.sleep(0.01)
+        assert shared.settlements == [Settlement(is_sent=False)]
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_429_blocks_and_an_overload_does_not() -> None:
+    async def scenario() -> None:
+        shared, local = ScriptedStore(), ScriptedStore()
+        governor = governor_over(shared, local)
+        await governor.rate_limited("p", 7)
+        await governor.overloaded("p")
+        await governor.block("p", 1e9)
+        assert shared.signals == local.signals
+        assert shared.signals == [
+            Signal(block_seconds=7, is_overload=True),
+            Signal(is_overload=True),
+            # An hour is the longest that one word is believed.
+            Signal(block_seconds=3600),
+        ]
+
+    run_in_virtual_time(scenario())
+
+
+def test_headers_are_told_to_the_others_only_when_they_change_something() -> None:
+    async def scenario() -> None:
+        shared = ScriptedStore()
+        governor = governor_over(shared, ScriptedStore(), Limits(requests_per_minute=60))
+        plenty = Headroom(requests_remaining=59, requests_reset_seconds=1)
+        few = Headroom(requests_remaining=2, requests_reset_seconds=20)
+        for headroom in (plenty, plenty, few, few, plenty, plenty):
+            await governor.observe("p", headroom)
+        slow, fast = (
+            Signal(requests=Pace(unit_seconds=10, seconds=20)),
+            Signal(requests=Pace(unit_seconds=1 / 59, seconds=1)),
+        )
+        # The first word of plenty after a scarcity lifts what this process said before.
+        assert shared.signals == [slow, slow, fast]
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_snapshot_of_a_lost_store_is_this_processs_own() -> None:
+    async def scenario() -> None:
+        shared, local = ScriptedStore(), ScriptedStore()
+        local.is_shared = False
+        governor = governor_over(shared, local)
+        assert (await governor.snapshot("p")).is_shared
+        shared.is_lost = True
+        assert not (await governor.snapshot("p")).is_shared
+        shared.is_lost = False
+        await asyncio.sleep(2.1)
+        assert (await governor.snapshot("p")).is_shared
 
     run_in_virtual_time(scenario())

@@ -11,6 +11,8 @@ from workers.agentlens.formats.base import (
     Source,
     as_object,
     as_text,
+    inner,
+    object_at,
     refuse,
     seconds,
     text_at,
@@ -45,16 +47,10 @@ def read(source: Source) -> Iterator[Trajectory]:
     metadata = as_object(source, document.get("metadata"), "metadata")
     states = as_object(source, document.get("states"), "states")
     builder = StateBuilder(root="/testbed")
-    for key, state in states.items():
-        entry = as_object(source, state, f"states.{key}").get("log_entry")
-        if entry is not None:
-            _call(
-                builder,
-                source,
-                key,
-                as_object(source, entry, f"states.{key}.log_entry"),
-                state.get("metadata"),
-            )
+    for key in states:
+        state = object_at(source, states, key, ("states",))
+        if state.get("log_entry") is not None:
+            _call(builder, source, key, state)
     yield Trajectory(
         trajectory_id=source.stem,
         path=source.path,
@@ -67,25 +63,25 @@ def read(source: Source) -> Iterator[Trajectory]:
     )
 
 
-def _call(builder: StateBuilder, source: Source, key: str, entry: dict[str, Json], about: Json) -> None:
+def _call(builder: StateBuilder, source: Source, key: str, state: dict[str, Json]) -> None:
+    entry = object_at(source, state, "log_entry", ("states", key))
     where = ("states", key, "log_entry")
-    tool = text_at(source, entry, "tool", *where)
-    arguments = entry.get("args")
-    if not isinstance(arguments, dict):
-        arguments = as_object(source, arguments, f"states.{key}.log_entry.args")
-    turn = about if isinstance(about, dict) else {}
+    tool = text_at(source, entry, "tool", where)
+    arguments = object_at(source, entry, "args", where)
+    inside = ("states", key, "log_entry", "args")
+    turn = inner(state.get("metadata"))
     seen = Seen(
-        text=text_at(source, entry, "response_preview", *where).removeprefix(_EDITED),
-        thought=text_at(source, arguments, "thought", *where, "args"),
+        text=text_at(source, entry, "response_preview", where).removeprefix(_EDITED),
+        thought=text_at(source, arguments, "thought", inside),
         tokens_in=whole(turn.get("input_tokens")),
         tokens_out=whole(turn.get("output_tokens")),
         timestamp=seconds(turn.get("timestamp")),
     )
     if tool == "run_in_terminal":
         if "command" not in arguments:
-            builder.python(tool, text_at(source, arguments, "code", *where, "args"), seen)
+            builder.python(tool, text_at(source, arguments, "code", inside), seen)
             return
-        command = text_at(source, arguments, "command", *where, "args")
+        command = text_at(source, arguments, "command", inside)
         if arguments.get("is_input") is True or not command:
             builder.keys(tool, command, seen)
         else:
@@ -100,7 +96,7 @@ def _file(
     builder: StateBuilder, source: Source, key: str, tool: str, *, arguments: dict[str, Json], seen: Seen
 ) -> None:
     where = ("states", key, "log_entry", "args")
-    raw_path = text_at(source, arguments, "filePath", *where)
+    raw_path = text_at(source, arguments, "filePath", where)
     path = raw_path if raw_path.startswith(_ABSOLUTE) else raw_path.lstrip("/")
     if tool == "read_file":
         start, end = whole(arguments.get("startLine")), whole(arguments.get("endLine"))
@@ -108,21 +104,27 @@ def _file(
     elif tool == "list_dir":
         builder.listing(tool, path, seen)
     elif tool == "create_file":
-        builder.create(tool, path, text_at(source, arguments, "content", *where), seen)
+        builder.create(tool, path, text_at(source, arguments, "content", where), seen)
     elif tool == "replace_string_in_file":
-        _edit(builder, source, ".".join(where), path, arguments=arguments, seen=seen)
+        _edit(builder, source, where, path, arguments=arguments, seen=seen)
     else:
         expected = "expected one of the six tools of AgentLens-Bench"
         raise refuse(source, f"states.{key}.log_entry.tool", f"unknown tool {tool!r}; {expected}")
 
 
 def _edit(
-    builder: StateBuilder, source: Source, where: str, path: str, *, arguments: dict[str, Json], seen: Seen
+    builder: StateBuilder,
+    source: Source,
+    where: tuple[str, ...],
+    path: str,
+    *,
+    arguments: dict[str, Json],
+    seen: Seen,
 ) -> None:
     tool = "replace_string_in_file"
     operation = arguments.get("command")
-    old = as_text(source, arguments.get("oldString"), f"{where}.oldString")
-    new = as_text(source, arguments.get("newString"), f"{where}.newString")
+    old = text_at(source, arguments, "oldString", where)
+    new = text_at(source, arguments, "newString", where)
     if operation == "undo_edit":
         builder.undo(tool, path, seen)
     elif operation == "insert":
@@ -132,7 +134,7 @@ def _edit(
     else:
         raise refuse(
             source,
-            f"{where}.command",
+            ".".join((*where, "command")),
             f"unknown edit {operation!r}; expected str_replace, insert or undo_edit",
         )
 

@@ -264,5 +264,9 @@ def _content(content: Json) -> str:
 
 
 FORMAT = Format(
-    name="atif", sniff=sniff, read=read, blind_signals=("exit codes where the text does not show them",)
+    name="atif",
+    sniff=sniff,
+    read=read,
+    is_run=_is_document,
+    blind_signals=("exit codes where the text does not show them",),
 )

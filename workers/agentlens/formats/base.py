@@ -12,6 +12,7 @@ from workers.agentlens.trajectory import Trajectory
 from workers.errors import TrajectoryError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LARGEST_COUNT = 10**15
 _EPOCH_HERE = _EPOCH.replace(tzinfo=None)
 
 Json = Any
@@ -27,11 +28,13 @@ def nothing_beside(_name: str) -> bytes | None:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """One file to read. `document` is its decoded JSON; `lines` its records where it is JSONL (each with its
-    1-based line number). `row` counts the rows of a table of which this is one. `beside` gives the
-    bytes of a file named relative to this one, or None."""
+    1-based line number). `row` counts the rows of a table of which this is one. `number` counts, from 0, the
+    records of a JSONL file of which this is one among several. `beside` gives the bytes of a file named
+    relative to this one, or None."""
 
     path: str
     row: int | None = None
+    number: int | None = None
     document: Json = None
     lines: tuple[tuple[int, Json], ...] = ()
     text: str = ""
@@ -59,11 +62,14 @@ class Source:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """A reader. `sniff` tells whether a decoded document (or a JSONL file's first records) is of this format;
-    `read` gives its runs. `blind_signals` names what the format cannot feed."""
+    `read` gives its runs. `is_run` tells whether one record of a JSONL file is a whole run, so that such files are
+    read record by record; None where a file's records make up one run. `blind_signals` names what the format
+    cannot feed."""
 
     name: str
     sniff: Callable[[Source], bool]
     read: Callable[[Source], Iterator[Trajectory]]
+    is_run: Callable[[Json], bool] | None = None
     blind_signals: tuple[str, ...] = ()
 
 
@@ -113,20 +119,29 @@ def inner(value: Json) -> dict[str, Json]:
     return value if isinstance(value, dict) else {}
 
 
-def text_at(source: Source, holder: dict[str, Json], name: str, *position: str) -> str:
+def text_at(source: Source, holder: dict[str, Json], name: str, position: tuple[str, ...]) -> str:
     """The text that `holder` has under `name` ("" for null or nothing), or a refusal. The position is put
     together only for the refusal, which matters where millions of values are read."""
     value = holder.get(name)
     return value if type(value) is str else as_text(source, value, ".".join((*position, name)))
 
 
+def object_at(
+    source: Source, holder: dict[str, Json], name: str, position: tuple[str, ...]
+) -> dict[str, Json]:
+    """The object that `holder` has under `name`, or a refusal; like `text_at`."""
+    value = holder.get(name)
+    return value if type(value) is dict else as_object(source, value, ".".join((*position, name)))
+
+
 def whole(value: Json) -> int | None:
-    """A whole number, or None for anything else (a boolean is none)."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return None
+    """A whole number, or None for anything else (a boolean is none), or for one so large that it counts
+    nothing and that sums of it leave the 64 bits of other programs."""
+    if type(value) is not int:
+        if not isinstance(value, float) or not value.is_integer():
+            return None
+        value = int(value)
+    return value if -_LARGEST_COUNT < value < _LARGEST_COUNT else None
 
 
 def number(value: Json) -> float | None:

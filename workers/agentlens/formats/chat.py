@@ -208,6 +208,15 @@ def _decoded(source: Source, row: Json) -> Json:
     return row
 
 
+def is_run(record: Json) -> bool:
+    """Whether a record has a column of messages, decoded or as text."""
+    return messages_of(record) is not None or (
+        isinstance(record, dict)
+        and "role" not in record
+        and any(isinstance(record.get(name), str) for name in _MESSAGE_COLUMNS)
+    )
+
+
 def _rows(source: Source) -> list[tuple[str, Json]]:
     """The rows of the file with their positions; a bare message list is one row."""
     if source.lines:
@@ -239,7 +248,7 @@ def read(source: Source) -> Iterator[Trajectory]:
             raise refuse(
                 source, position, f"no messages; expected one of the columns {', '.join(_MESSAGE_COLUMNS)}"
             )
-        yield _run(source, row, messages, position, number if len(rows) > 1 else None)
+        yield _run(source, row, messages, position, number if len(rows) > 1 else source.number)
 
 
 def _run(
@@ -309,5 +318,6 @@ FORMAT = Format(
     name="chat",
     sniff=sniff,
     read=read,
+    is_run=is_run,
     blind_signals=("exit codes where the text does not show them", "time stamps"),
 )

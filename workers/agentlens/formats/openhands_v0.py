@@ -93,7 +93,7 @@ def read(source: Source) -> Iterator[Trajectory]:
     elif source.lines:
         for line, value in source.lines:
             row = as_object(source, value, f"line {line}")
-            yield _row(source, row, f"line {line}: ", len(source.lines) > 1)
+            yield _row(source, row, f"line {line}: ", len(source.lines) > 1 or source.number is not None)
     elif isinstance(source.document, list):
         yield _run(source, {}, source.document, "file", source.stem)
     else:
@@ -280,4 +280,9 @@ def _editor_arguments(arguments: dict[str, Json]) -> dict[str, Json]:
         return {}
 
 
-FORMAT = Format(name="openhands-v0", sniff=sniff, read=read)
+def is_run(record: Json) -> bool:
+    """Whether a record is a line of `output.jsonl`."""
+    return isinstance(record, dict) and ("history" in record or "trajectory" in record)
+
+
+FORMAT = Format(name="openhands-v0", sniff=sniff, read=read, is_run=is_run)

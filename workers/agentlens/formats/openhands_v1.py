@@ -174,4 +174,11 @@ def _cost(row: dict[str, Json], events: list[tuple[str, dict[str, Json]]]) -> fl
     return cost
 
 
-FORMAT = Format(name="openhands-v1", sniff=sniff, read=read, blind_signals=("tokens of a step",))
+def is_run(record: Json) -> bool:
+    """Whether a record is a benchmark's line, with the whole conversation in it."""
+    return isinstance(record, dict) and "history" in record
+
+
+FORMAT = Format(
+    name="openhands-v1", sniff=sniff, read=read, is_run=is_run, blind_signals=("tokens of a step",)
+)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,10 +36,15 @@ def verdict(value: Json) -> RunOutcome:
     if isinstance(value, bool):
         return "passed" if value else "failed"
     if isinstance(value, (int, float)):
-        return "passed" if value >= 1 else "failed"
+        return "unknown" if math.isnan(value) else "passed" if value >= 1 else "failed"
     if isinstance(value, str):
         word = value.strip().lower()
-        return "passed" if word in _PASSED else "failed" if word in _FAILED else "unknown"
+        if word in _PASSED or word in _FAILED:
+            return "passed" if word in _PASSED else "failed"
+        try:
+            return verdict(float(word))  # a table that was written by way of floats has 1.0 and 0.0
+        except ValueError:
+            return "unknown"
     return "unknown"
 
 

@@ -1,22 +1,14 @@
-"""What came back from a call, and the digests by which calls and answers are compared."""
+"""What came back from a call, and the digest by which calls are compared."""
 
 from __future__ import annotations
 
 import dataclasses
-import re
 from hashlib import blake2b
 
 from workers.agentlens.formats.outcomes import edit_outcome
 from workers.agentlens.trajectory import StateOutcome
 
 OBSERVATION_LIMIT = 20_000
-
-# What changes from run to run, each behind a literal that a plain search finds fast.
-_VOLATILE = (
-    ("\x1b", re.compile(r"\x1b\[[0-9;]*[A-Za-z]")),
-    ("0x", re.compile(r"0x[0-9a-fA-F]+")),
-    (" in ", re.compile(r"(?:ed|s) in \d+(?:\.\d+)?\s?(?:s|ms|seconds?)\b")),
-)
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -38,16 +30,6 @@ class Seen:
 def digest(*parts: object) -> str:
     """A short stable digest of a call's canonical payload."""
     return blake2b("\x00".join(map(str, parts)).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def text_digest(text: str) -> str:
-    """The digest of an observation without what changes from run to run (addresses, colours, durations)."""
-    if not text:
-        return ""
-    for sign, pattern in _VOLATILE:
-        if sign in text:
-            text = pattern.sub("", text)
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def look_ending(seen: Seen) -> StateOutcome:

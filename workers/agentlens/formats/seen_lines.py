@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from workers.agentlens.locate import (
     anchor_of,
     changed_lines,
@@ -71,7 +73,17 @@ class SeenLines:
         return anchor, scope_of(before + lead, changed)
 
     def place_all(self, path: str, edits: tuple[Edit, ...]) -> tuple[tuple[Edit, ...], str | None]:
-        """The edits of a shell line with their anchors, where the run has seen the lines they change."""
+        """The edits of a shell line with their anchors, where the run has seen the lines they change, and what
+        encloses the first of them in the state's file `path`."""
+        placed: dict[int, Edit] = {}
+        scopes: dict[str, str | None] = {}
+        for file in dict.fromkeys(edit.path or path for edit in edits):
+            mine = {n: edit for n, edit in enumerate(edits) if (edit.path or path) == file}
+            found, scopes[file] = self._place_in(file, [*mine.values()])
+            placed |= zip(mine, found, strict=True)
+        return tuple(placed[number] for number in range(len(edits))), scopes.get(path)
+
+    def _place_in(self, path: str, edits: list[Edit]) -> tuple[list[Edit], str | None]:
         shown = self.of(path)
         if not shown:
             return edits, None
@@ -82,7 +94,7 @@ class SeenLines:
             anchor = edit.anchor
             if anchor is None and edit.old:
                 anchor = found_in(edit.old, shown) or holding(edit.old, shown)
-            placed.append(Edit(old=edit.old, new=edit.new, anchor=anchor))
+            placed.append(dataclasses.replace(edit, anchor=anchor))
             if anchor is not None:
                 anchors.append(anchor)
                 if scope is None:
@@ -91,7 +103,7 @@ class SeenLines:
                     scope = scope_of(_above(shown, anchor.start) + edit.old.split("\n")[:common], changed)
         if anchors:
             self.forget_below(path, min(anchors, key=lambda lines: lines.start), {})
-        return tuple(placed), scope
+        return placed, scope
 
 
 def _above(shown: dict[int, str], start: int) -> list[str]:

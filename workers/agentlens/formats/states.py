@@ -10,7 +10,6 @@ from workers.agentlens.formats.seen import (
     digest,
     edit_ending,
     look_ending,
-    text_digest,
 )
 from workers.agentlens.formats.seen_lines import SeenLines
 from workers.agentlens.locate import changed_lines, numbered_lines, scope_of
@@ -20,6 +19,10 @@ from workers.agentlens.shell.call import END_OF_FILE
 from workers.agentlens.shell.inline import patched_paths
 from workers.agentlens.shell_edits import edits_of, patch_edits
 from workers.agentlens.trajectory import Edit, Lines, Operation, State, StateOutcome, make_state
+
+# Bound once: looking a member up in its enum costs three times as much as a global.
+_SHELL = Operation.SHELL
+_WRITE, _READ, _TEST = Group.WRITE, Group.READ, Group.TEST
 
 
 class StateBuilder:
@@ -219,7 +222,7 @@ class StateBuilder:
             strongest=segment,
             directory=self.directory,
         )
-        edits, scope = patch_edits(text)
+        edits, scope = patch_edits(text, lambda name: normalise(name, self.directory, self.root))
         ending = edit_ending(seen)
         self._add(
             tool,
@@ -237,7 +240,7 @@ class StateBuilder:
     def patch_file(self, tool: str, raw_path: str, diff: str, scope: str | None, seen: Seen) -> None:
         """A change of one file of which the log keeps the diff."""
         path = self.path(raw_path)
-        edits, found = patch_edits(diff)
+        edits, found = patch_edits(diff, lambda _: path)
         key = digest("replace", path, diff)
         ending = "ok" if seen.is_error is None else edit_ending(seen)
         self._edited(
@@ -291,17 +294,17 @@ class StateBuilder:
         edits: tuple[Edit, ...] = ()
         scope = None
         ending = self._shell_ending(command, seen)
-        if strongest.group is Group.WRITE:
-            edits = edits_of(strongest)
+        if strongest.group is _WRITE:
+            edits = edits_of(strongest, command.directory, self.root)
             if path is not None and edits and ending != "error":
                 edits, scope = self._seen_lines.place_all(path, edits)
             if lines is None and edits:
                 lines = edits[0].anchor
-        elif path is not None and strongest.group is Group.READ:
+        elif path is not None and strongest.group is _READ:
             self._seen_lines.remember(path, lines.start if lines else 1, seen.text)
         self._add(
             tool,
-            Operation.SHELL,
+            _SHELL,
             seen,
             digest("shell", command.normal),
             ending,
@@ -321,7 +324,7 @@ class StateBuilder:
         if failed is None:
             return shell_outcome(command, seen.text)
         # `pytest | tail` ends as tail does: what a check printed about itself says more.
-        hidden = not failed and command is not None and command.kind is Group.TEST
+        hidden = not failed and command is not None and command.strongest.group is _TEST
         return "error" if failed or (hidden and shell_outcome(command, seen.text) == "error") else "ok"
 
     def _edited(
@@ -370,7 +373,6 @@ class StateBuilder:
                 ending,
                 seen.exit_code,
                 text,
-                text_digest(text),
                 seen.thought,
                 seen.tokens_in,
                 seen.tokens_out,

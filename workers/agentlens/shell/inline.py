@@ -25,14 +25,17 @@ _WRITING = (
     ((".write_text(", ".write_bytes(", ".unlink(", ".touch(", ".rename("), _WRITTEN),
     (("os.re", "os.unlink(", "shutil.", "fs.writeFileSync(", "File.write("), _REMOVED),
 )
-_ASSIGNED = r"""\b{name}\s*(?::\s*\w+\s*)?=\s*(?:\w+\.)*(?:Path\(\s*)?[rfb]?["']([^"'\n]+)["']"""
-_LOOPED = r"""\bfor\s+{name}\s+in\s*[\[(]\s*["']([^"'\n]+)["']"""
+_ASSIGNED = re.compile(
+    r"""\b(\w+)(?=\s*(?::\s*\w+\s*)?=\s*(?:\w+\.)*(?:Path\(\s*)?[rfb]?["']([^"'\n]+)["'])"""
+)
+_LOOPED = re.compile(r"""\bfor\s+(?=(\w+)\s+in\s*[\[(]\s*["']([^"'\n]+)["'])""")
 _CHECKER = re.compile(
     r"\bpytest\.main\(|\bunittest\.main\(|\bunittest\.TextTestRunner|\bcall_command\(\s*['\"]test|\bdoctest\.testmod\("
 )
 _PATCHED = re.compile(
     r"^\*\*\* (?:Add|Update|Delete) File: (.+?)\s*$|^\*\*\* Move to: (.+?)\s*$", re.MULTILINE
 )
+_NO_FILE = frozenset(("/dev/null", "NUL"))
 _DIFFED = re.compile(r"^(?:\+\+\+|---) (?:[abciow]/)?(\S+)", re.MULTILINE)
 
 
@@ -53,15 +56,27 @@ def written_paths(script: str, directory: str, root: str) -> tuple[str, ...]:
 
 def _assigned(script: str, name: str) -> str | None:
     for form in (_ASSIGNED, _LOOPED):
-        match = re.search(form.format(name=re.escape(name)), script)
-        if match:
-            return match[1]
+        for match in form.finditer(script):
+            if match[1] == name:
+                return match[2]
     return None
 
 
 def runs_checks(script: str) -> bool:
     """Whether an inline script is itself a test run."""
     return _CHECKER.search(script) is not None
+
+
+def patched_file(before: str, line: str) -> str | None:
+    """The file, as a patch names it, that begins with `line`, which comes after the line `before`; None if none
+    does. A removed file keeps the name that it had."""
+    agents = _PATCHED.match(line)
+    if agents:
+        return agents[1]
+    if not (before.startswith("--- ") and line.startswith("+++ ")):
+        return None
+    names = [match[1] for match in map(_DIFFED.match, (line, before)) if match]
+    return next((name for name in names if name not in _NO_FILE), None)
 
 
 def patched_paths(patch: str, directory: str, root: str) -> tuple[str, ...]:
@@ -71,6 +86,6 @@ def patched_paths(patch: str, directory: str, root: str) -> tuple[str, ...]:
         found[normalise(match[1] or match[2], directory, root)] = None
     if not found:
         for match in _DIFFED.finditer(patch):
-            if match[1] not in ("/dev/null", "NUL"):
+            if match[1] not in _NO_FILE:
                 found[normalise(match[1], directory, root)] = None
     return tuple(found)

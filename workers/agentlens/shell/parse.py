@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+from typing import NamedTuple
 
 from workers.agentlens.paths import kind_of, normalise
 from workers.agentlens.shell import table
@@ -60,42 +61,58 @@ def parse_python(code: str, directory: str = "", root: str = "") -> Command:
     )
 
 
+class _Part(NamedTuple):
+    """A simple command by itself, without its redirections. segment: None if nothing is left to run. normal: what
+    it adds to the line's normal form, None for a change of folder. is_fed: whether a pipe gives it its arguments.
+    directory: where the line goes on. script: the text that a shell is to run."""
+
+    segment: Segment | None
+    normal: str | None
+    is_fed: bool
+    directory: str
+    script: str | None
+
+
 def _segments(text: str, directory: str, root: str, depth: int) -> tuple[list[Segment], str, str]:
     segments: list[Segment] = []
     normal: list[str] = []
     for simple in split(text):
-        words, fed_by_pipe = _unwrap(simple.words)
-        if not words and not simple.redirects:
+        part = _part(tuple(simple.words), tuple(simple.heredocs), directory, root)
+        segment, said = part.segment, part.normal
+        if segment is None and not simple.redirects:
             continue
-        if (
-            words
-            and words[0].endswith("sh")
-            and depth < _DEEPEST
-            and (inner := _inner_script(words)) is not None
-        ):
-            nested, nested_normal, _ = _segments(inner, directory, root, depth + 1)
+        if part.script is not None and depth < _DEEPEST:
+            nested, nested_normal, _ = _segments(part.script, directory, root, depth + 1)
             segments += nested
             normal.append(nested_normal)
             continue
-        if words and words[0] in ("cd", "pushd"):
-            directory = _change(words, directory, root)
-        segment = _classified(tuple(words), tuple(simple.heredocs), directory, root) if words else _NOTHING
+        directory = part.directory
+        segment = segment or _NOTHING
         if simple.redirects:
             segment = _redirected(segment, simple, directory, root)
+            said = None if said is None else _normal(segment)
         piped = simple.joined_by in ("|", "|&") and segments
-        if piped and _joins(segments, segment, fed_by_pipe):
+        if piped and _joins(segments, segment, part.is_fed):
             if segments[-1].program == segment.program and normal:
                 normal[-1] = _normal(segments[-1])
             continue
         segments.append(segment)
-        if not (words and words[0] in ("cd", "pushd")):
-            normal.append(("| " if piped else "") + _normal(segment))
+        if said is not None:
+            normal.append("| " + said if piped else said)
     return segments, "\n".join(normal), directory
 
 
 @functools.lru_cache(maxsize=4096)
-def _classified(words: tuple[str, ...], heredocs: tuple[str, ...], directory: str, root: str) -> Segment:
-    return classify(Call([*words], [*heredocs], directory, root))
+def _part(typed: tuple[str, ...], heredocs: tuple[str, ...], directory: str, root: str) -> _Part:
+    words, is_fed = _unwrap([*typed])
+    if not words:
+        return _Part(None, _normal(_NOTHING), is_fed, directory, None)
+    is_change = words[0] in ("cd", "pushd")
+    if is_change:
+        directory = _change(words, directory, root)
+    segment = classify(Call(words, [*heredocs], directory, root))
+    script = _inner_script(words) if words[0].endswith("sh") else None
+    return _Part(segment, None if is_change else _normal(segment), is_fed, directory, script)
 
 
 def _unwrap(words: list[str]) -> tuple[list[str], bool]:

@@ -9,6 +9,9 @@ from typing import Final
 
 from workers.agentlens.trajectory import Intent
 
+# Bound once: looking a member up in its enum costs three times as much as a global.
+_E, _I, _V, _O = Intent
+
 _RANK: Final = {Intent.E: 0, Intent.I: 1, Intent.V: 2}
 
 
@@ -28,17 +31,17 @@ def coherence(intents: Sequence[Intent], *, blind_retries: int) -> Coherence:
 
     O is no rank: it is skipped, so leaving a `think` is no step back. The verified factor is ½ if an E
     precedes the first I plus ½ if a V follows the last I. Without an I, or without any move, Φcoh is 0."""
-    acting = [intent for intent in intents if intent is not Intent.O]
+    acting = [intent for intent in intents if intent is not _O]
     forward = backward = 0
     for before, after in itertools.pairwise(acting):
         step = _RANK[after] - _RANK[before]
         forward += step > 0
         backward += step < 0
     verified = 0.0
-    if Intent.I in acting:
-        first = acting.index(Intent.I)
-        last = len(acting) - 1 - acting[::-1].index(Intent.I)
-        verified = 0.5 * (Intent.E in acting[:first]) + 0.5 * (Intent.V in acting[last:])
+    if _I in acting:
+        first = acting.index(_I)
+        last = len(acting) - 1 - acting[::-1].index(_I)
+        verified = 0.5 * (_E in acting[:first]) + 0.5 * (_V in acting[last:])
     moves = forward + backward
     flow = forward / moves if moves else 0.0
     calm = 1 - blind_retries / len(intents) if intents else 0.0

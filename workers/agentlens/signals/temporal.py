@@ -13,6 +13,7 @@ from workers.agentlens.trajectory import Intent
 
 THIRDS: Final = 3
 _COLUMN: Final = {Intent.E: 0, Intent.I: 1, Intent.V: 2, Intent.O: 3}
+_ONE_HOT: Final = np.eye(len(_COLUMN))
 Profile = npt.NDArray[np.float64]
 """Shape (3 thirds, 4 intents in the order E, I, V, O); each row sums to 1, or to 0 for an empty run."""
 
@@ -32,19 +33,22 @@ def profile(intents: Sequence[Intent]) -> Profile:
     """The distribution of the stages over proportional thirds, O included."""
     if not intents:
         return np.zeros((THIRDS, len(_COLUMN)))
-    one_hot = np.zeros((len(intents), len(_COLUMN)))
-    one_hot[np.arange(len(intents)), [_COLUMN[intent] for intent in intents]] = 1.0
-    return _shares(len(intents)) @ one_hot
+    return _shares(len(intents)) @ _ONE_HOT.take([_COLUMN[intent] for intent in intents], axis=0)
 
 
-def temporal(candidate: Profile, donors: Profile) -> npt.NDArray[np.float64]:
-    """1 − the mean over the thirds of the base-2 Jensen-Shannon divergence.
+def temporal(candidates: Profile, donors: Profile) -> npt.NDArray[np.float64]:
+    """1 − the mean over the thirds of the base-2 Jensen-Shannon divergence, shape (…, draws).
 
-    `donors` has shape (draws, 3, 4), each the mean of one reference's donor profiles; the result has shape
-    (draws,). 0·log 0 is 0, so no epsilon is needed; each divergence lies in 0 to 1."""
-    draws = len(donors)
-    shares = np.concatenate((candidate[None], donors, (candidate + donors) / 2)).reshape(1 + 2 * draws, -1)
-    negative_entropy = (shares * np.log2(np.where(shares > 0, shares, 1.0))).sum(axis=1)
-    own, theirs, middle = negative_entropy[0], negative_entropy[1 : 1 + draws], negative_entropy[1 + draws :]
+    `candidates` has shape (…, 3, 4); `donors` (…, draws, 3, 4), each the mean of one reference's donor
+    profiles. Each divergence lies in 0 to 1."""
+    middle = _negative_entropy((candidates[..., None, :, :] + donors) / 2)
+    own, theirs = _negative_entropy(candidates)[..., None], _negative_entropy(donors)
     value: npt.NDArray[np.float64] = 1.0 - ((own + theirs) / 2 - middle) / THIRDS
     return np.minimum(1.0, np.maximum(0.0, value))
+
+
+def _negative_entropy(profiles: Profile) -> npt.NDArray[np.float64]:
+    """Σ p·log₂ p over the last two axes; 0·log 0 is 0, so no epsilon is needed."""
+    terms = profiles * np.log2(np.where(profiles > 0, profiles, 1.0))
+    total: npt.NDArray[np.float64] = terms.reshape(*profiles.shape[:-2], -1).sum(axis=-1)
+    return total

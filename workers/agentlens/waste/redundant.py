@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from workers.agentlens.edit_region import edited_files
 from workers.agentlens.equivalence import Signature
 from workers.agentlens.trace import Trace
 from workers.agentlens.waste.finding import Finding
@@ -27,10 +28,9 @@ def find(trace: Trace) -> list[Finding]:
                 repeats.setdefault(signature.action, []).append(index)
             if trace.states[index].outcome != "error":
                 earlier.append(signature)
-        elif signature.kind in ("edit", "undo"):
-            for action in list(seen):
-                if not action.startswith("view|") or action == f"view|{signature.path}":
-                    del seen[action]
+        elif signature.kind in ("edit", "undo") and seen:
+            written = {f"view|{file}" for file in edited_files(trace.states[index])}
+            seen = {a: looks for a, looks in seen.items() if a.startswith("view|") and a not in written}
     return [
         Finding(
             category=CATEGORY,

@@ -14,6 +14,8 @@ for i = 3, #ARGV do
     redis.call('ZADD', KEYS[2], 'XX', lease_ends, ARGV[i])
   else
     redis.call('ZADD', KEYS[3], 'XX', heard_at, ARGV[i])
+    -- It may have been granted since it last asked.
+    redis.call('ZADD', KEYS[2], 'XX', lease_ends, ARGV[i])
   end
 end
 redis.call('PEXPIRE', KEYS[2], IDLE_MS)

@@ -1,10 +1,12 @@
 -- Takes tickets out of everything and settles them: calls that ended, waiters that gave up. Unknown ones are fine.
 --
 -- KEYS  as in acquire.lua: 1 state   2 leases   3 line:interactive   4 line:batch   5 heard
+--       6 wants   7 granted
 -- ARGV  1  configured places; 0 for no limit
 --       2… per ticket: ticket, 1 if it has a lease, 1 if its call succeeded, serial and µs of its request if that
 --          is given back (else 0), day of its request if that is given back (else 0), µs to add to the arrival
 --          times of input and output (negative: given back)
+-- A ticket that was granted without its owner's knowledge gives everything back, whatever its owner says.
 -- A settlement counts once: that of a leased call only while its lease stands, and a request comes back only to
 -- the one that booked last. Earlier ones have gone by: nobody who holds a later start can be moved into them.
 local FIELDS = 8
@@ -22,18 +24,30 @@ for first = 2, #ARGV, FIELDS do
   for line = 3, 5 do
     redis.call('ZREM', KEYS[line], ticket)
   end
-  if was_held or ARGV[first + 1] == '0' then
-    local its_serial, its_day = tonumber(ARGV[first + 3]), tonumber(ARGV[first + 5])
+  redis.call('HDEL', KEYS[6], ticket)
+  local told = {}
+  for i = 3, 7 do
+    told[i] = tonumber(ARGV[first + i])
+  end
+  local unheard = redis.call('HGET', KEYS[7], ticket)
+  if unheard then
+    redis.call('HDEL', KEYS[7], ticket)
+    local its_serial, its_day, its_request, its_input, its_output =
+      string.match(unheard, '%S+ (%S+) (%S+) (%S+) (%S+) (%S+)')
+    told = { [3] = tonumber(its_serial), [4] = tonumber(its_request), [5] = tonumber(its_day),
+      [6] = -tonumber(its_input), [7] = -tonumber(its_output) }
+  end
+  if was_held or unheard or ARGV[first + 1] == '0' then
     successes = successes + tonumber(ARGV[first + 2])
-    if its_serial > 0 and its_serial == serial then
-      requests = requests - tonumber(ARGV[first + 4])
+    if told[3] > 0 and told[3] == serial then
+      requests = requests - told[4]
       serial = serial - 1
     end
-    if its_day > 0 and its_day == day then
+    if told[5] > 0 and told[5] == day then
       today = math.max(0, today - 1)
     end
-    input = input + tonumber(ARGV[first + 6])
-    output = output + tonumber(ARGV[first + 7])
+    input = input + told[6]
+    output = output + told[7]
   end
 end
 

@@ -77,7 +77,7 @@ class OpenAiWire:
         return parts
 
     def error(self, error: RequestError) -> dict[str, Any]:
-        return signed({"error": _error(error)})
+        return signed(error.instead or {"error": _error(error)})
 
     def error_part(self, call: Call, reply: Reply, error: RequestError, /) -> bytes:
         # As OpenRouter says that its upstream died.

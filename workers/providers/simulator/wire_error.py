@@ -9,7 +9,8 @@ from typing import Any
 class RequestError(Exception):
     """`kind` is the error's type in Anthropic's format, `openai_type` in OpenAI's, whose `param` names the
     field at fault and whose `code` (a word, or a status inside a 200) tells errors of a type apart. `extra`
-    goes into the error object as it is, for hints that only some gateways write."""
+    goes into the error object as it is, for hints that only some gateways write. `instead` is the whole body
+    in OpenAI's format, for providers with a grammar of their own."""
 
     def __init__(
         self,
@@ -21,6 +22,7 @@ class RequestError(Exception):
         param: str | None = None,
         code: str | int | None = None,
         extra: Mapping[str, Any] | None = None,
+        instead: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -30,3 +32,4 @@ class RequestError(Exception):
         self.param = param
         self.code = code
         self.extra = extra or {}
+        self.instead = instead

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Mapping
 
@@ -49,15 +50,11 @@ def _anthropic_name(header: str) -> str:
 
 
 def with_wait(error: RequestError, stated: Statement) -> RequestError:
-    return RequestError(
-        error.message + stated.sentence,
-        status=error.status,
-        kind=error.kind,
-        openai_type=error.openai_type,
-        param=error.param,
-        code=error.code,
-        extra={**error.extra, **stated.extra},
-    )
+    """The same error with the wait in its body, for grammars that state it there."""
+    waiting = copy.copy(error)
+    waiting.message += stated.sentence
+    waiting.extra = {**error.extra, **stated.extra}
+    return waiting
 
 
 def rate_limited() -> RequestError:
@@ -134,7 +131,7 @@ def _refused_field(fault: Fault, wire: Wire) -> RequestError:
     if status == 422:
         # As Mistral refuses a field that it does not know.
         place = {"type": "extra_forbidden", "loc": ["body", field], "msg": "Extra inputs are not permitted"}
-        return RequestError("Simulated: a field is not permitted.", status=status, extra={"detail": [place]})
+        return RequestError("", status=status, instead={"object": "error", "detail": [place]})
     return RequestError(
         f"Simulated: unsupported parameter: '{field}' does not work with this model.",
         status=status,

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from workers.agentlens.measure import weigh
 from workers.agentlens.profiles import PAPER, PROFILES, TUNED, Profile
-from workers.agentlens.score import Tier, composite, rescale, tier
+from workers.agentlens.tier import Tier, composite, rescale, tier
 
 
 def test_the_papers_weights_and_cuts_are_literal() -> None:
