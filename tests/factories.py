@@ -8,7 +8,7 @@ from typing import Any
 from workers.core.artefact import Span
 from workers.core.budget import Price, Rates
 from workers.core.finding import Evidence, Finding, Review, Severity
-from workers.core.team import Team
+from workers.core.team import EquippedTeam
 
 #: Ten numbered lines that findings can quote.
 CODE = "".join(f"line_{number} = {number}\n" for number in range(1, 11))
@@ -62,8 +62,8 @@ def team_data(**changes: Any) -> dict[str, Any]:
     return {**data, **changes}
 
 
-def make_team(**changes: Any) -> Team:
-    return Team.model_validate(team_data(**changes))
+def make_team(**changes: Any) -> EquippedTeam:
+    return EquippedTeam.model_validate(team_data(**changes))
 
 
 def make_price(input_usd: str, output_usd: str, **cache: str) -> Price:

@@ -14,7 +14,7 @@ from api.schemas import EstimateOut, RunDetail, RunPage, RunRequest, RunSummary,
 from workers.core.budget import Amount, Budget
 from workers.core.run import Outcome, RunState
 from workers.core.submission import check_files, check_spec
-from workers.core.team import Team
+from workers.core.team import EquippedTeam
 from workers.errors import NotFoundError
 from workers.estimate import RunEstimate, Submitted, check_priced, estimate, estimate_data
 from workers.provenance import payload
@@ -76,7 +76,7 @@ def create(
     return RunSummary.of(run)
 
 
-def _estimate(team: Team, body: RunRequest, services: Services) -> RunEstimate:
+def _estimate(team: EquippedTeam, body: RunRequest, services: Services) -> RunEstimate:
     prompts = prompt_environment()
     return estimate(
         team,

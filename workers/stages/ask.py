@@ -31,6 +31,7 @@ from workers.stages.context import Context, Purpose
 from workers.stages.recorded_call import BudgetExhaustedError, RecordedCall
 from workers.stages.seat import Work
 from workers.stages.walk import SeatFailedError, TornReplyError, Walk
+from workers.tools.briefing import instructions, references
 
 #: `max_tokens` doubles with every re-ask, up to this many times the seat's own.
 MAX_TOKENS_GROWTH = 4
@@ -210,8 +211,8 @@ def ask(
         key=key,
         place=place,
         purpose=Purpose(run_id=key.run_id, stage=key.stage, lane=work.lane),
-        system=context.render(f"{role}.md"),
-        user=render_user(),
+        system=instructions(context.render, role, work.team),
+        user="\n".join(part for part in (render_user(), _references(work, role)) if part),
         persona=context.render("persona.md", persona=place.seat.persona) if place.seat.persona else "",
         answer_type=answer_type,
         retries=work.team.policy.retries,
@@ -231,6 +232,12 @@ def ask(
     )
     answered = walk.answer()
     return dataclasses.replace(answered, failures=walk.failures, low_quota=chosen.low_quota)
+
+
+def _references(work: Work, role: str) -> str:
+    """Passages for the task; a repair of a torn reply is shown the same ones."""
+    material = work.material
+    return references(work.context.render, role, work.team, spec=material.spec, submitted=material.files)
 
 
 def _stated_wait(error: BaseException | None) -> float:
