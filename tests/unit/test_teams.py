@@ -113,7 +113,7 @@ SEAT = "max_tokens, models, persona, stream, temperature, timeout_seconds"
         ),
         # missing
         ("lead: {models: [local/cedar-2]}\n", "", "team.yaml:1: lead: is missing (fixes, rules on claims and signs)"),
-        ("{models: [local/birch-2]}", "{temperature: 0}", "team.yaml:11: consensus.models: is missing (provider/model, "),
+        ("{models: [local/birch-2]}", "{temperature: 0}", "team.yaml:11: consensus.models: is missing (prov"),
         # of the wrong type or size
         ("  retries: 1", "  retries: often", "team.yaml:15: policy.retries: must be a whole number"),
         ("  retries: 1", "  retries: 11", "team.yaml:15: policy.retries: must be less than or equal to 10"),
