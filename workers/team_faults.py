@@ -18,6 +18,7 @@ _FORMS = {
     "models": "provider/model, for example openai/gpt-6-luna",
     "never_dismiss_cwe": "CWE and a number, for example CWE-78",
     "aliases": "a name without blanks",
+    "url": "http:// or https:// and an address",
 }
 _NAME_FORM = "small letters, digits, '-'"
 #: What pydantic calls the wrong kind of value, in words that a YAML author uses.

@@ -24,6 +24,7 @@ from workers.providers.registry import enabled
 from workers.settings import Settings, environment, settings
 from workers.stages.context import Context
 from workers.teams import prompt_environment
+from workers.tools.mcp import McpToolbox
 
 log = structlog.get_logger(__name__)
 
@@ -85,6 +86,7 @@ class Runtime:
             sleep=time.sleep,
             render=lambda name, **values: prompts.get_template(name).render(**values),
             at_work=self._seats,
+            toolbox=McpToolbox(self._loop.submit),
             price_of=price_of,
         )
         self._heard_until: dt.datetime | None = None

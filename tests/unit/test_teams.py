@@ -92,8 +92,8 @@ SEAT = "max_tokens, models, persona, stream, temperature, timeout_seconds"
             "description:",
             "colour: red\ndescription:",
             "team.yaml:2: colour: no such field; allowed here: "
-            "aliases, coder, consensus, control, description, lead, name, never_dismiss_cwe, policy, prover, refuter, "
-            "retrieval, reviewers, sandbox, skills, version",
+            "aliases, coder, consensus, control, description, lead, mcp, name, never_dismiss_cwe, policy, prover, "
+            "refuter, retrieval, reviewers, sandbox, skills, version",
         ),
         (
             "  retries: 1",

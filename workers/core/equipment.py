@@ -6,9 +6,9 @@ with the run, so that any worker on any day shows the models what was submitted,
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 
 class Strict(BaseModel):
@@ -39,6 +39,37 @@ class Retrieval(Strict):
     )
     max_snippets: int = Field(default=6, ge=1, le=50, description="most passages shown")
     max_characters: int = Field(default=6000, ge=200, le=100_000, description="of all passages together")
+
+
+class McpServer(Strict):
+    """A server of tools that seats may call (Model Context Protocol)."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,19}$")] = Field(
+        description="how models and the ledger call it"
+    )
+    command: tuple[str, ...] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=40,
+        description="over stdio: what the worker starts for each seat",
+    )
+    url: Annotated[str, StringConstraints(pattern=r"^https?://\S+$", max_length=500)] | None = Field(
+        default=None, description="over streamable HTTP: where it listens"
+    )
+    tools: tuple[Annotated[str, StringConstraints(min_length=1, max_length=100)], ...] = Field(
+        min_length=1, max_length=40, description="the tools that may be called; others are not even shown"
+    )
+    max_calls: int = Field(default=8, ge=1, le=100, description="most calls of one seat")
+    max_result_characters: int = Field(
+        default=8000, ge=100, le=200_000, description="of one result; the rest is cut off"
+    )
+    timeout_seconds: float = Field(default=20, ge=0.1, le=120, description="to connect, and for one call")
+
+    @model_validator(mode="after")
+    def _has_one_transport(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise ValueError(f"the server {self.name!r} needs either a command or a url, and not both")
+        return self
 
 
 class _Verbatim(BaseModel):

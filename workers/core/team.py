@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from workers.core.equipment import Library, RelativePath, Retrieval, Strict
+from workers.core.equipment import Library, McpServer, RelativePath, Retrieval, Strict
 from workers.core.model_family import model_family
 from workers.core.run import Stage
 
@@ -123,6 +123,9 @@ class Team(Strict):
         default=(), max_length=20, description="folders with a SKILL.md, from the team file's folder"
     )
     retrieval: Retrieval | None = Field(default=None, description="documents to look things up in")
+    mcp: tuple[McpServer, ...] = Field(
+        default=(), max_length=8, description="servers of tools that seats may call"
+    )
     never_dismiss_cwe: tuple[Cwe, ...] = Field(
         default=(),
         max_length=200,
@@ -144,7 +147,7 @@ class Team(Strict):
             raise PydanticCustomError("team_rule", "{message}", {"message": broken[0][1], "broken": broken})
         return self
 
-    def _broken_rules(self) -> Iterator[tuple[tuple[str, ...], str]]:
+    def _broken_rules(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Rules between fields (PANEL §6): the field where each can be mended, and what is wrong."""
         coder = self.coder.models[0]
         for name, seat in self.reviewers.items():
@@ -169,6 +172,10 @@ class Team(Strict):
                 ("policy", "quorum", "families"),
                 f"is {self.policy.quorum.families} but the reviewers are of {len(families)} families",
             )
+        names = [server.name for server in self.mcp]
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                yield ("mcp", number, "name"), f"{name!r} is the name of another server; give it its own"
         if self.prover and self.control:
             proving, mending = family_of(self.prover.models[0]), family_of(self.control.models[0])
             if proving == mending:
