@@ -193,6 +193,26 @@ SEAT = "max_tokens, models, persona, stream, temperature, timeout_seconds"
             "team.yaml:2: retrieval.globs.0: '/etc/*' is not a relative path with '/'; paths begin in the team "
             "file's folder",
         ),
+        (
+            "name: small",
+            "name: small\nmcp:\n- {name: x, tools: [a]}",
+            "team.yaml:3: mcp.0: the server 'x' needs either a command or a url, and not both",
+        ),
+        (
+            "name: small",
+            "name: small\nmcp:\n- {name: x, tools: [a], command: [a], url: http://b}",
+            "team.yaml:3: mcp.0: the server 'x' needs either a command or a url, and not both",
+        ),
+        (
+            "name: small",
+            "name: small\nmcp: [{name: x, url: ftp://b, tools: []}]",
+            "team.yaml:2: mcp.0.tools: must have at least 1 item",
+        ),
+        (
+            "name: small",
+            "name: small\nmcp:\n- {name: x, url: http://b, tools: [a]}\n- {name: x, url: http://c, tools: [a]}",
+            "team.yaml:4: mcp.1.name: 'x' is the name of another server; give it its own",
+        ),
         # what YAML itself lets pass
         (
             "  retries: 1",

@@ -197,8 +197,10 @@ def _read_choice(choice: dict[str, Any], message: dict[str, Any], draft: ReplyDr
     if isinstance(message.get("refusal"), str) and message["refusal"]:
         draft.refusal.append(message["refusal"])
     calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else []:
-        draft.tool_calls.add(mapping(call))
+    # In a whole message each entry is a call; only in a delta may it be a piece of one.
+    is_whole = not choice.get("delta")
+    for number, call in enumerate(calls if isinstance(calls, list) else []):
+        draft.tool_calls.add({**({"index": number} if is_whole else {}), **mapping(call)})
     _read_finish(choice.get("finish_reason"), draft)
 
 
