@@ -50,8 +50,17 @@ def team_files(extra: Sequence[Path] = ()) -> list[Path]:
     for place in extra:
         if not place.exists():
             raise ManifestError(f"{place}: no such team file or folder")
-        found += sorted(place.glob("*.yaml")) if place.is_dir() else [place]
-    return found + sorted(built_in_folder().glob("*.yaml"))
+        found += _in_folder(place) if place.is_dir() else [place]
+    return found + _in_folder(built_in_folder())
+
+
+def expand(places: Sequence[Path]) -> list[Path]:
+    """The team files among these files and folders; a file that is not there stays, to be told so."""
+    return [path for place in places for path in (_in_folder(place) if place.is_dir() else [place])]
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml"))
 
 
 def load_team(name: str, extra: Sequence[Path] = ()) -> TeamFile:
@@ -87,20 +96,23 @@ def load_teams(extra: Sequence[Path] = ()) -> list[TeamFile]:
 
 
 def read_team(path: Path) -> TeamFile:
-    """One team file with what it brings along; parsed again only when it has changed.
+    """One team file with what it brings along. Raises: ManifestError with every fault: file, line, field and what is
+    allowed."""
+    return _equipped(path, _parsed(path))
 
-    Raises: ManifestError with every fault: file, line, field and what is allowed.
-    """
+
+def _parsed(path: Path) -> Team:
+    """The team alone, parsed again only when its file has changed. Raises: ManifestError."""
     try:
         facts = path.stat()
     except OSError:
-        return _equipped(path, _read(path).team)
+        return _read(path).team
     stamp = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
     known = _read_files.get(path)
     if known is None or known[0] != stamp:
         known = (stamp, _read(path).team)
         _read_files[path] = known
-    return _equipped(path, known[1])
+    return known[1]
 
 
 #: Parsed files by path; parsing one costs more than the rest of a submission.
@@ -180,7 +192,7 @@ def _declared(path: Path) -> tuple[str | None, Team | None]:
     """The name a file declares (None if it is not even YAML: listing must survive one bad file), and the team if
     it is a good one."""
     with contextlib.suppress(ManifestError):
-        team = read_team(path).team
+        team = _parsed(path)
         return team.name, team
     try:
         value = parse(read_text(path, max_bytes=MAX_TEAM_BYTES, what="a team file"), path).value

@@ -16,6 +16,7 @@ from workers.teams import (
     MAX_TEAM_BYTES,
     built_in_folder,
     check_team,
+    expand,
     load_team,
     load_teams,
     prompt_environment,
@@ -360,6 +361,26 @@ def test_a_team_answers_to_its_alias_however_its_accents_are_written(tmp_path: P
     path.write_text("aliases: [tribunal-e\u0301t\u00e9]\n" + TEXT, encoding="utf-8")
     assert load_team(name, [tmp_path]).path == path
     assert load_team(name, [tmp_path]).team.aliases == ("tribunal-\u00e9t\u00e9",)
+
+
+def test_a_bare_off_is_the_word_and_not_false(tmp_path: Path) -> None:
+    path = tmp_path / "team.yaml"
+    path.write_text(TEXT + "  gate: off\n", encoding="utf-8")
+    assert read_team(path).team.policy.gate == "off"
+
+
+def test_both_endings_of_a_yaml_file_count(tmp_path: Path) -> None:
+    (tmp_path / "b.yml").write_text(TEXT, encoding="utf-8")
+    (tmp_path / "c.txt").write_text(TEXT, encoding="utf-8")
+    assert [path.name for path in team_files([tmp_path])][:1] == ["b.yml"]
+    assert expand([tmp_path, tmp_path / "gone.yaml"]) == [tmp_path / "b.yml", tmp_path / "gone.yaml"]
+
+
+def test_a_team_whose_skill_is_gone_is_told_so_by_name(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(TEXT + "skills: [gone]\n", encoding="utf-8")
+    with pytest.raises(ManifestError, match=r"a\.yaml:16: skills\.0: .*gone/SKILL\.md: is not a file"):
+        load_team("small", [tmp_path])
+    assert load_team("consensus", [tmp_path]).team.name == "consensus"
 
 
 def test_a_name_wins_over_another_team_s_alias(tmp_path: Path) -> None:

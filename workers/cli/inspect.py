@@ -20,7 +20,7 @@ from workers.core.team import family_of
 from workers.errors import ManifestError, UnavailableError
 from workers.providers.registry import PROVIDERS, SIMULATOR, enabled
 from workers.settings import environment, load
-from workers.teams import check_team, load_team, load_teams, schema_text, team_files
+from workers.teams import check_team, expand, load_team, load_teams, schema_text, team_files
 
 _MARK = {"ok": "[green]ok[/]", "note": "[yellow]note[/]", "missing": "[bold red]missing[/]"}
 
@@ -72,13 +72,13 @@ def show_team(name: Annotated[str, typer.Argument(help="a team's name")]) -> int
 
 def validate_teams(
     paths: Annotated[
-        list[Path] | None, typer.Argument(help="team files; default: all that are known")
+        list[Path] | None, typer.Argument(help="team files or folders; default: all that are known")
     ] = None,
 ) -> int:
     """Check team files. Every fault gets file, line, field and what is allowed; exit 3."""
     console = Console(highlight=False, soft_wrap=True)
     faults = 0
-    for path in paths or team_files(load().teams):
+    for path in expand(paths) if paths else team_files(load().teams):
         try:
             team = check_team(path).team
         except ManifestError as error:

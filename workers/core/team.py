@@ -9,7 +9,14 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from workers.core.equipment import Library, McpServer, RelativePath, Retrieval, Strict
@@ -68,7 +75,10 @@ class Policy(Strict):
     rounds: int = Field(default=1, ge=1, le=5, description="most rounds; the lead may send the code back")
     refute: bool = Field(default=True, description="kill mandates on or off")
     max_refutations: int = Field(default=12, ge=0, le=64, description="most claims refuted in a round")
-    gate: Literal["auto", "required", "off"] = Field(
+    # YAML 1.1 reads a bare `off` as false; whoever writes it means the word.
+    gate: Annotated[
+        Literal["auto", "required", "off"], BeforeValidator(lambda word: "off" if word is False else word)
+    ] = Field(
         default="auto",
         description="auto: claims are tested where a cage is there; required: without one the run is degraded",
     )

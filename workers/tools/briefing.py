@@ -5,6 +5,7 @@ caches prefixes reads them once for the whole panel."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 
 from workers.core.team import EquippedTeam
@@ -34,4 +35,9 @@ def references(
     if role not in INFORMED or team.retrieval is None:
         return ""
     passages = passages_for(spec, team.retrieval, team.library.documents, submitted)
-    return render("references.md", passages=passages) if passages else ""
+    # A passage that closes its own fence would speak from outside of it.
+    fenced = [
+        dataclasses.replace(passage, text=passage.text.replace("</reference", "<\\/reference"))
+        for passage in passages
+    ]
+    return render("references.md", passages=fenced) if fenced else ""
