@@ -91,9 +91,6 @@ class Policy(Strict):
 class Sandbox(Strict):
     """What one run of tests in the cage may take."""
 
-    command: tuple[str, ...] = Field(
-        default=(), max_length=40, description="what runs the tests; left out: pytest"
-    )
     timeout_seconds: float = Field(default=20, ge=1, le=600, description="for one run, all its repeats")
     memory_mb: int = Field(default=256, ge=64, le=65_536, description="memory of the cage, MiB")
 
