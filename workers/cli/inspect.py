@@ -53,7 +53,7 @@ def list_teams() -> int:
         families = {family_of(seat.models[0]) for seat in team.reviewers.values()}
         quorum = team.policy.quorum
         table.add_row(
-            f"[bold]{team.name}[/]",
+            f"[bold]{team.name}[/]" + "".join(f", {escape(alias)}" for alias in team.aliases),
             ", ".join(team.reviewers),
             ", ".join(sorted(families)),
             f"{quorum.heads} heads, {quorum.families} families",
