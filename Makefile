@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 run: install ## run the example specs and show how they end
-	$(BIN)/consensus demo examples/specs.jsonl
+	$(BIN)/consensus demo examples/specs.jsonl examples/teams.jsonl
 
 up: install ## start everything and keep it serving
 	$(BIN)/consensus up

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from decimal import Decimal
 from typing import Any
 
 from workers.core.artefact import Span
 from workers.core.budget import Price, Rates
+from workers.core.equipment import McpServer
 from workers.core.finding import Evidence, Finding, Review, Severity
-from workers.core.team import Team
+from workers.core.team import EquippedTeam
+from workers.tools.toolbox import OpenTools
 
 #: Ten numbered lines that findings can quote.
 CODE = "".join(f"line_{number} = {number}\n" for number in range(1, 11))
@@ -62,11 +66,18 @@ def team_data(**changes: Any) -> dict[str, Any]:
     return {**data, **changes}
 
 
-def make_team(**changes: Any) -> Team:
-    return Team.model_validate(team_data(**changes))
+def make_team(**changes: Any) -> EquippedTeam:
+    return EquippedTeam.model_validate(team_data(**changes))
 
 
 def make_price(input_usd: str, output_usd: str, **cache: str) -> Price:
     """US dollars per million tokens."""
     given = {"input_usd": input_usd, "output_usd": output_usd, **cache}
     return Price(rates=Rates(**{name: Decimal(value) for name, value in given.items()}))
+
+
+class NoToolbox:
+    """For teams without tool servers; opening it is a fault."""
+
+    def open(self, servers: Sequence[McpServer]) -> AbstractContextManager[OpenTools]:
+        raise AssertionError("no team here has tools")

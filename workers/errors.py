@@ -17,7 +17,13 @@ class SpecError(InputError):
 
 
 class ManifestError(InputError):
-    """A team file is invalid; names file, line, field and the allowed values."""
+    """A team file is invalid; each of `faults` names file, line, field and the allowed values."""
+
+    def __init__(self, *faults: str) -> None:
+        others = len(faults) - 1
+        more = f" (and {others} more: `consensus teams validate` lists them)" if others else ""
+        super().__init__(faults[0] + more)
+        self.faults = faults
 
 
 class UnknownTeamError(InputError):

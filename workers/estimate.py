@@ -6,7 +6,7 @@ at what models usually write, and the candidate at most at what the coder may wr
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -25,12 +25,13 @@ from workers.core.budget import (
 from workers.core.reply import Usage
 from workers.core.run import Stage
 from workers.core.slices import DEFAULT_CONTEXT_TOKENS
-from workers.core.team import Seat, SeatAt, Team
+from workers.core.team import EquippedTeam, Seat, SeatAt
 from workers.errors import InputError
 from workers.providers.chain import Link, default_models, parse_link, resolve_chain
 from workers.providers.prices import context_tokens as window_of
 from workers.providers.registry import PROVIDERS, SIMULATOR, ProviderConfig
 from workers.providers.simulator.problem import MODELS
+from workers.tools.briefing import Render, instructions, references
 
 #: What each role usually writes, tokens; a seat's `max_tokens` bounds it.
 USUAL_OUTPUT_TOKENS = {Stage.CODER: 1500, Stage.PANEL: 600, Stage.CONSENSUS: 300, Stage.LEAD: 1800}
@@ -40,9 +41,6 @@ FIRST_LISTED = "(the first it lists)"
 #: Whom existing code is shown to.
 _READERS = frozenset({Stage.PANEL, Stage.LEAD})
 _ROLES = {Stage.PANEL: "reviewer"}
-
-#: A prompt template's name and its values → the text (`teams.prompt_environment`).
-Render = Callable[..., str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +96,7 @@ class RunEstimate:
 
 
 def estimate(
-    team: Team,
+    team: EquippedTeam,
     submitted: Submitted,
     *,
     enabled: Mapping[str, ProviderConfig],
@@ -133,6 +131,7 @@ def estimate(
             _seat(
                 place,
                 *shown[place.stage],
+                brief=_brief(place.stage, team, submitted, render),
                 enabled=enabled,
                 price_of=price_of,
                 render=render,
@@ -163,11 +162,19 @@ def _usual(stage: Stage, seat: Seat, *, at_least: int = 0) -> int:
     return min(max(USUAL_OUTPUT_TOKENS[stage], at_least), seat.max_tokens)
 
 
+def _brief(stage: Stage, team: EquippedTeam, submitted: Submitted, render: Render) -> list[str]:
+    """What a seat of the stage is told besides its task: instructions with skills, looked-up passages."""
+    role = _ROLES.get(stage, stage.value)
+    looked_up = references(render, role, team, spec=submitted.spec, submitted=submitted.files)
+    return [instructions(render, role, team), *([looked_up] if looked_up else [])]
+
+
 def _seat(
     place: SeatAt,
     submitted: Submitted,
     pending: _Pending,
     *,
+    brief: Sequence[str],
     enabled: Mapping[str, ProviderConfig],
     price_of: PriceOf,
     render: Render,
@@ -175,9 +182,8 @@ def _seat(
     code_tokens: int,
     context_tokens: int | None,
 ) -> SeatEstimate:
-    role = _ROLES.get(place.stage, place.stage.value)
     texts = [
-        render(f"{role}.md"),
+        *brief,
         render(
             "material.md",
             spec=submitted.spec,

@@ -213,7 +213,7 @@ class Gateway:
                 await asyncio.to_thread(sent_again)
 
         size = {
-            "input_characters": sum(len(message.content) for message in request.messages),
+            "input_characters": sum(map(len, request.texts())),
             "max_tokens": request.max_tokens,
         }
         turns = _Turns(

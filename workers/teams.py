@@ -8,24 +8,26 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import yaml
 from jinja2 import Environment, FunctionLoader, StrictUndefined, TemplateNotFound
 from pydantic import ValidationError
-from yaml.constructor import ConstructorError
 
+from workers.core.equipment import Library
 from workers.core.fence import fence, label
-from workers.core.team import Team
+from workers.core.team import EquippedTeam, Team
 from workers.errors import ManifestError, UnknownTeamError
+from workers.team_faults import field_faults, provider_faults, repeat_fault
+from workers.tools.retrieval import read_documents
+from workers.tools.skills import MAX_SKILLS_CHARACTERS, read_skill
+from workers.yaml_text import line_of, parse, read_text
 
 #: A team file is a page or two; more is a mistake.
 MAX_TEAM_BYTES = 256 * 1024
-#: Values in a team file, aliases unfolded: the largest honest team has some hundreds.
-MAX_NODES = 20_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,7 @@ class TeamFile:
     """Where a team was read from."""
 
     path: Path
-    team: Team
+    team: EquippedTeam
 
 
 def built_in_folder() -> Path:
@@ -49,18 +51,35 @@ def team_files(extra: Sequence[Path] = ()) -> list[Path]:
     for place in extra:
         if not place.exists():
             raise ManifestError(f"{place}: no such team file or folder")
-        found += sorted(place.glob("*.yaml")) if place.is_dir() else [place]
-    return found + sorted(built_in_folder().glob("*.yaml"))
+        found += _in_folder(place) if place.is_dir() else [place]
+    return found + _in_folder(built_in_folder())
+
+
+def expand(places: Sequence[Path]) -> list[Path]:
+    """The team files among these files and folders; a file that is not there stays, to be told so."""
+    return [path for place in places for path in (_in_folder(place) if place.is_dir() else [place])]
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml"))
 
 
 def load_team(name: str, extra: Sequence[Path] = ()) -> TeamFile:
-    """The team of that name. Raises: UnknownTeamError, which lists those there are; ManifestError."""
+    """The team of that name, or else the one with such an alias.
+
+    Raises: UnknownTeamError, which lists those there are; ManifestError.
+    """
     known: list[str] = []
+    answering: Path | None = None
     for path in team_files(extra):
-        declared = _declared_name(path)
+        declared, team = _declared(path)
         if declared == name:
             return read_team(path)
+        if answering is None and team is not None and team.answers_to(name):
+            answering = path
         known.append(declared or path.stem)
+    if answering is not None:
+        return read_team(answering)
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
     raise UnknownTeamError(
@@ -78,173 +97,110 @@ def load_teams(extra: Sequence[Path] = ()) -> list[TeamFile]:
 
 
 def read_team(path: Path) -> TeamFile:
-    """One team file, parsed again only when it has changed. Raises: ManifestError, as `_read`."""
+    """One team file with what it brings along. Raises: ManifestError with every fault: file, line, field and what is
+    allowed."""
+    return _equipped(path, _parsed(path))
+
+
+def _parsed(path: Path) -> Team:
+    """The team alone, parsed again only when its file has changed. Raises: ManifestError."""
     try:
         facts = path.stat()
     except OSError:
-        return _read(path)
+        return _read(path).team
     stamp = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
     known = _read_files.get(path)
     if known is None or known[0] != stamp:
-        known = (stamp, _read(path))
+        known = (stamp, _read(path).team)
         _read_files[path] = known
     return known[1]
 
 
 #: Parsed files by path; parsing one costs more than the rest of a submission.
-_read_files: dict[Path, tuple[tuple[int, int, int], TeamFile]] = {}
+_read_files: dict[Path, tuple[tuple[int, int, int], Team]] = {}
 
 
-def _read(path: Path) -> TeamFile:
-    """One team file. Raises: ManifestError with file, line, field and what is allowed."""
-    value, node = _parse(path)
-    if not isinstance(value, dict) or node is None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Manifest:
+    team: Team
+    node: yaml.Node
+
+
+def _read(path: Path) -> _Manifest:
+    """The file itself. Raises: ManifestError."""
+    parsed = parse(read_text(path, max_bytes=MAX_TEAM_BYTES, what="a team file"), path)
+    if not isinstance(parsed.value, dict) or parsed.node is None:
         raise ManifestError(f"{path}:1: a team is a mapping with name, coder, reviewers, consensus and lead")
+    faults = [repeat_fault(repeat) for repeat in parsed.repeats]
     try:
-        return TeamFile(path=path, team=Team.model_validate(value))
+        team = Team.model_validate(parsed.value)
     except ValidationError as error:
-        raise ManifestError(_describe(path, node, error)) from None
+        faults += field_faults(parsed.node, error)
+    else:
+        if not faults:
+            return _Manifest(team=team, node=parsed.node)
+    raise ManifestError(*(f"{path}:{fault}" for fault in faults))
 
 
-class _Loader(yaml.SafeLoader):
-    """Says where a scalar stands that looks like a date or number and is none (2026-13-45)."""
+def check_team(path: Path) -> TeamFile:
+    """As `read_team`, and every model's provider must be one that we know. Raises: ManifestError."""
+    entry = read_team(path)
+    faults = provider_faults(_read(path).node, entry.team)
+    if faults:
+        raise ManifestError(*(f"{path}:{fault}" for fault in faults))
+    return entry
 
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+
+def _equipped(path: Path, team: Team) -> TeamFile:
+    """The team with the texts beside its file, as they are now. Raises: ManifestError."""
+    root, skills = path.parent, []
+    faults: list[tuple[tuple[str | int, ...], str]] = []
+    for number, folder in enumerate(team.skills):
         try:
-            return super().construct_object(node, deep)
-        except ValueError:
-            kind, text = node.tag.rpartition(":")[2], str(node.value)[:60]
-            raise ConstructorError(None, None, f"{text!r} is not a valid {kind}", node.start_mark) from None
-
-
-def _parse(path: Path) -> tuple[Any, yaml.Node | None]:
-    """The file's value and the node it came from. Raises: ManifestError."""
-    loader = None
-    try:
-        loader = _Loader(_text(path))
-        node = loader.get_single_node()
-        if node is None:
-            return None, None
-        _check_nodes(path, node)
-        return loader.construct_document(node), node
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        why = ", ".join(part for part in (error.context, error.problem) if part)
-        raise ManifestError(f"{path}:{mark.line + 1 if mark else 1}: not valid YAML: {why}") from None
-    except yaml.reader.ReaderError as error:
-        why = f"{error.reason} (character {error.position})"
-        raise ManifestError(f"{path}:1: not valid YAML: {why}") from None
-    except RecursionError:
-        raise ManifestError(f"{path}:1: the YAML nests too deeply") from None
-    finally:
-        if loader is not None:
-            loader.dispose()
-
-
-def _check_nodes(path: Path, root: yaml.Node) -> None:
-    """Refuse a key that stands twice, and aliases that unfold to more than any team is.
-
-    YAML keeps the last of two keys silently, so that half of a file would not count. Raises: ManifestError.
-    """
-    waiting, seen = [root], 0
-    while waiting:
-        node = waiting.pop()
-        seen += 1
-        if seen > MAX_NODES:
-            raise ManifestError(f"{path}:1: its aliases unfold to more than {MAX_NODES} values")
-        if isinstance(node, yaml.SequenceNode):
-            waiting += node.value
-        elif isinstance(node, yaml.MappingNode):
-            lines: dict[str, int] = {}
-            for key, item in node.value:
-                waiting += (key, item)
-                name = key.value if isinstance(key, yaml.ScalarNode) else ""
-                line = key.start_mark.line + 1
-                if name and name in lines:
-                    raise ManifestError(
-                        f"{path}:{line}: {name[:60]}: stands twice, first on line {lines[name]}; keep one"
-                    )
-                lines[name] = line
-
-
-def _text(path: Path) -> str:
-    try:
-        if not path.is_file():
-            raise ManifestError(f"{path}: is not a file")
-        with path.open("rb") as file:
-            body = file.read(MAX_TEAM_BYTES + 1)
-    except OSError as error:
-        raise ManifestError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(body) > MAX_TEAM_BYTES:
-        raise ManifestError(f"{path}: is too large; a team file has at most {MAX_TEAM_BYTES:,} bytes")
-    try:
-        return body.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ManifestError(f"{path}: not UTF-8 text (byte {error.start})") from None
-
-
-def _declared_name(path: Path) -> str | None:
-    """The name a file declares, None if it is not even YAML: listing must survive one bad file."""
-    with contextlib.suppress(ManifestError):
-        return read_team(path).team.name
-    try:
-        value, _ = _parse(path)
-    except ManifestError:
-        return None
-    name = value.get("name") if isinstance(value, dict) else None
-    return name if isinstance(name, str) else None
-
-
-def _describe(path: Path, node: yaml.Node, error: ValidationError) -> str:
-    """One sentence for the first fault, with the line it stands on and, for a wrong field, the allowed ones."""
-    first = error.errors(include_url=False)[0]
-    place = [part for part in first["loc"] or first.get("ctx", {}).get("place", ()) if part != "[key]"]
-    field = ".".join(str(part) for part in place) or "the file"
-    line = _line_of(node, place)
-    if first["type"] == "extra_forbidden":
-        allowed = ", ".join(_allowed(place[:-1]))
-        return f"{path}:{line}: {field}: no such field; allowed here: {allowed}"
-    if first["type"] == "missing":
-        return f"{path}:{line}: {field}: is missing"
-    if first["type"] == "string_pattern_mismatch":
-        expected = (
-            "provider/model, for example openai/gpt-5" if "models" in place else "small letters, digits, '-'"
+            skills.append(read_skill(root, folder))
+        except ManifestError as error:
+            faults.append((("skills", number), str(error)))
+    if sum(len(skill.body) for skill in skills) > MAX_SKILLS_CHARACTERS:
+        faults.append(
+            (("skills",), f"hold more than {MAX_SKILLS_CHARACTERS:,} characters together; every call pays")
         )
-        return f"{path}:{line}: {field}: {str(first['input'])[:60]!r} is not of the form: {expected}"
-    return f"{path}:{line}: {field}: {first['msg'].removeprefix('Value error, ')}"
+    documents: dict[str, str] = {}
+    if team.retrieval:
+        try:
+            documents = read_documents(root, team.retrieval)
+        except ManifestError as error:
+            faults.append((("retrieval", "globs"), str(error)))
+    if faults:
+        node = _read(path).node
+        raise ManifestError(
+            *(
+                f"{path}:{line_of(node, place)}: {'.'.join(map(str, place))}: {fault}"
+                for place, fault in faults
+            )
+        )
+    library = Library(skills=tuple(skills), documents=documents)
+    return TeamFile(path=path, team=EquippedTeam.model_validate({**dict(team), "library": library}))
 
 
-def _line_of(node: yaml.Node, place: Iterable[Any]) -> int:
-    """The 1-based line of the deepest part of `place` that the file has."""
-    line = node.start_mark.line
-    for part in place:
-        following = None
-        if isinstance(node, yaml.MappingNode):
-            following = next(((key, item) for key, item in node.value if key.value == str(part)), None)
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-            following = (node.value[part], node.value[part])
-        if following is None:
-            break
-        line, node = following[0].start_mark.line, following[1]
-    return line + 1
-
-
-def _allowed(place: Sequence[Any]) -> list[str]:
-    """The field names of the object at `place` in the manifest's schema."""
+def schema_text() -> str:
+    """`teams/schema.json`: what a team file may hold, for editors that complete and check it while it is written."""
     schema = Team.model_json_schema()
-    here = schema
-    for part in place:
-        here = (
-            here.get("properties", {}).get(part)
-            or next(iter(here.get("patternProperties", {}).values()), None)
-            or here.get("additionalProperties")
-            or here.get("items")
-            or {}
-        )
-        reference = here.get("$ref")
-        if reference:
-            here = schema["$defs"][reference.rsplit("/", 1)[1]]
-    return sorted(here.get("properties", {}))
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A team of Consensus"}
+    return json.dumps({**head, **{key: schema[key] for key in schema if key != "title"}}, indent=2) + "\n"
+
+
+def _declared(path: Path) -> tuple[str | None, Team | None]:
+    """The name a file declares (None if it is not even YAML: listing must survive one bad file), and the team if
+    it is a good one."""
+    with contextlib.suppress(ManifestError):
+        team = _parsed(path)
+        return team.name, team
+    try:
+        value = parse(read_text(path, max_bytes=MAX_TEAM_BYTES, what="a team file"), path).value
+    except ManifestError:
+        return None, None
+    name = value.get("name") if isinstance(value, dict) else None
+    return (name, None) if isinstance(name, str) else (None, None)
 
 
 def prompt_environment() -> Environment:

@@ -26,6 +26,7 @@ from workers.providers.registry import enabled
 from workers.settings import Settings, environment, settings
 from workers.stages.context import Context
 from workers.teams import prompt_environment
+from workers.tools.mcp import McpToolbox
 
 log = structlog.get_logger(__name__)
 
@@ -90,6 +91,7 @@ class Runtime:
             sleep=time.sleep,
             render=lambda name, **values: prompts.get_template(name).render(**values),
             at_work=self._seats,
+            toolbox=McpToolbox(self._loop.submit),
             price_of=price_of,
         )
         self._heard: dict[tuple[str, str], dt.datetime] = {}

@@ -18,7 +18,7 @@ from workers.core.budget import Amount, Budget
 from workers.core.run import Outcome, RunState
 from workers.core.slices import LeftOut
 from workers.core.submission import Existing, check_files, check_reviewed, check_spec
-from workers.core.team import Team
+from workers.core.team import EquippedTeam
 from workers.errors import NotFoundError, SpecError
 from workers.estimate import RunEstimate, Submitted, check_priced, estimate, estimate_data
 from workers.provenance import payload
@@ -95,7 +95,7 @@ def _code(body: RunRequest) -> tuple[Files, Existing | None]:
     return body.files, None
 
 
-def _estimate(team: Team, body: RunRequest, files: Files, services: Services) -> RunEstimate:
+def _estimate(team: EquippedTeam, body: RunRequest, files: Files, services: Services) -> RunEstimate:
     prompts = prompt_environment()
     return estimate(
         team,

@@ -42,4 +42,4 @@ def _read(path: Path) -> TeamOut:
 
 def _out(entry: TeamFile) -> TeamOut:
     team = entry.team
-    return TeamOut(name=team.name, description=team.description, path=str(entry.path), team=team.as_data())
+    return TeamOut(name=team.name, description=team.description, path=str(entry.path), team=team.manifest())

@@ -20,6 +20,9 @@ ROLES: dict[str, type[Answer]] = {
 VARIABLES: dict[str, set[str]] = {
     "material.md": {"spec", "files", "tests", "claims", "reviews"},
     "persona.md": {"persona"},
+    "tool_result.md": {"tool", "text"},
+    "skills.md": {"skills"},
+    "references.md": {"passages"},
     **{f"{role}.md": set() for role in ROLES},
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from decimal import Decimal
 from typing import Any
 
@@ -13,11 +14,12 @@ from tests.integration.stored_runs import (
     seat_row,
     store_run,
 )
-from workers.core.reply import Completion, FinishReason, Usage
+from workers.core.reply import Completion, FinishReason, ToolCall, Usage
 from workers.core.run import Stage
 from workers.provenance import payload
 from workers.provenance.models import calls as calls_table
 from workers.provenance.repository import calls, stages
+from workers.provenance.repository.call_history import asked_before
 from workers.provenance.repository.stages import SeatKey
 from workers.provenance.repository.usage import usage_of
 from workers.provenance.session import Database
@@ -144,3 +146,19 @@ def test_sums_do_not_overflow_where_single_counts_do_not(seated: Database) -> No
         used = usage_of(connection, "run_1")
     assert used.input_tokens == 3 * (2**31 - 1)
     assert used.cost_usd == Decimal("0.3")
+
+
+def test_an_answer_that_asked_for_a_tool_is_kept_whole_and_is_no_failed_try(seated: Database) -> None:
+    call = ToolCall(call_id="t1", name="lookup", arguments="{}")
+    asked = dataclasses.replace(reply(), text="", finish_reason=FinishReason.TOOL_CALLS, tool_calls=(call,))
+    with seated.begin() as connection:
+        calls.sent(connection, new_call("c1"))
+        calls.done(connection, "c1", asked, rung=None)
+        calls.sent(connection, new_call("c2"))
+        calls.sent_again(connection, "c2", KEY)
+        (before,) = asked_before(connection, KEY).values()
+        row = connection.execute(calls_table.select().where(calls_table.c.call_id == "c1")).one()
+        stored = payload.load(connection, row.reply_digest)
+    # The second call sent two requests; the first one's does not count.
+    assert before.requests == 2
+    assert [item["name"] for item in stored["tool_calls"]] == ["lookup"]

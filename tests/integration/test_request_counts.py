@@ -16,7 +16,7 @@ from sqlalchemy import select
 
 from tests.contract.providers.dialects import MODES, Mode
 from tests.contract.providers.fault_server import Act, FaultServer, Script, hang, reply, reset
-from tests.factories import make_team
+from tests.factories import NoToolbox, make_team
 from tests.integration.stored_runs import claim, lose_worker, open_seats, seat_key, store_run
 from workers.core.answers import ReviewAnswer
 from workers.core.budget import Amount
@@ -101,6 +101,7 @@ class Bench:
             sleep=lambda _: None,
             render=lambda name, **_: name,
             at_work=SeatsAtWork(),
+            toolbox=NoToolbox(),
         )
         store_run(self.database)
         key = seat_key()

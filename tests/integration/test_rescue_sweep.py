@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.factories import team_data
+from tests.factories import NoToolbox, team_data
 from tests.integration.stored_runs import (
     AT,
     age_run,
@@ -109,6 +109,7 @@ def context(database: Database, models: Models) -> Context:
         sleep=never_wait,
         render=lambda name, **values: prompts.get_template(name).render(**values),
         at_work=set(),
+        toolbox=NoToolbox(),
     )
 
 

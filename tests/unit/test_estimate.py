@@ -162,3 +162,19 @@ def test_the_real_prompts_are_counted() -> None:
 
     # 4000 characters more are a thousand tokens more.
     assert first("s" * 4001) - first("s") == 1000
+
+
+def test_skills_and_looked_up_passages_are_counted_for_the_seats_that_get_them() -> None:
+    library = {
+        "skills": [{"name": "one", "description": "d", "body": "b"}],
+        "documents": {"docs/a.md": "s is here"},
+    }
+    plain = estimated(make_team(), LOCAL)
+    brought = estimated(make_team(retrieval={"globs": ["docs/*.md"]}, library=library), LOCAL)
+    more = {
+        seat.seat: seat.expected.input_tokens - before.expected.input_tokens
+        for seat, before in zip(brought.seats, plain.seats, strict=True)
+    }
+    # Instructions and skills are one text of 40 + 2 + 40 characters, 21 tokens for 10; passages are one of 40.
+    assert more == {"coder": 21, "left": 21, "right": 21, "consensus": 0, "lead": 21}
+    assert all(seat.worst.input_tokens >= seat.expected.input_tokens for seat in brought.seats)

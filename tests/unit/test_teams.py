@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -14,21 +15,25 @@ from workers.providers.prices import listing_of
 from workers.teams import (
     MAX_TEAM_BYTES,
     built_in_folder,
+    check_team,
+    expand,
     load_team,
     load_teams,
     prompt_environment,
     read_team,
+    schema_text,
     team_files,
 )
 
 
 @pytest.mark.parametrize("path", team_files([]), ids=lambda path: path.stem)
 def test_a_shipped_team_names_no_model_that_has_no_price_or_goes_away(path: Path) -> None:
-    for place in read_team(path).team.seats():
-        for entry in place.seat.models:
+    for place, seat in check_team(path).team.chains():
+        for entry in seat.models:
             listing = listing_of(*entry.split("/", 1))
-            assert listing is not None, f"{place.name}: {entry} has no price"
-            assert not listing.is_deprecated, f"{place.name}: {entry} is going away"
+            assert listing is not None, f"{place}: {entry} has no price"
+            assert not listing.is_deprecated, f"{place}: {entry} is going away"
+        assert [entry for entry in seat.models if entry.startswith("simulator/")] == [seat.models[-1]]
 
 
 TEXT = """\
@@ -88,12 +93,14 @@ SEAT = "max_tokens, models, persona, stream, temperature, timeout_seconds"
             "description:",
             "colour: red\ndescription:",
             "team.yaml:2: colour: no such field; allowed here: "
-            "coder, consensus, description, lead, name, policy, reviewers, version",
+            "aliases, coder, consensus, control, description, lead, mcp, name, never_dismiss_cwe, policy, prover, "
+            "refuter, retrieval, reviewers, sandbox, skills, version",
         ),
         (
             "  retries: 1",
             "  retry: 1",
-            "team.yaml:15: policy.retry: no such field; allowed here: quorum, retries, threshold",
+            "team.yaml:15: policy.retry: no such field; allowed here: coder_tests, gate, max_proofs, max_refutations, "
+            "passes, quorum, refute, retries, rounds, threshold",
         ),
         (
             "{heads: 2, families: 2}",
@@ -106,28 +113,28 @@ SEAT = "max_tokens, models, persona, stream, temperature, timeout_seconds"
             f"team.yaml:12: reviewers.right.model: no such field; allowed here: {SEAT}",
         ),
         # missing
-        ("lead: {models: [local/cedar-2]}\n", "", "team.yaml:1: lead: is missing"),
-        ("{models: [local/birch-2]}", "{temperature: 0}", "team.yaml:11: consensus.models: is missing"),
+        ("lead: {models: [local/cedar-2]}\n", "", "team.yaml:1: lead: is missing (fixes, rules on claims and signs)"),
+        ("{models: [local/birch-2]}", "{temperature: 0}", "team.yaml:11: consensus.models: is missing (prov"),
         # of the wrong type or size
-        ("  retries: 1", "  retries: often", "team.yaml:15: policy.retries: Input should be a valid integer"),
-        ("  retries: 1", "  retries: 11", "team.yaml:15: policy.retries: Input should be less than or equal to 10"),
+        ("  retries: 1", "  retries: often", "team.yaml:15: policy.retries: must be a whole number"),
+        ("  retries: 1", "  retries: 11", "team.yaml:15: policy.retries: must be less than or equal to 10"),
         (
             "  models: [local/alder-1]",
             "  models: local/alder-1",
-            "team.yaml:4: coder.models: Input should be a valid tuple",
+            "team.yaml:4: coder.models: must be a list",
         ),
-        ("{models: [local/birch-2]}", "local/birch-2", "team.yaml:11: consensus: Input should be a valid"),
+        ("{models: [local/birch-2]}", "local/birch-2", f"team.yaml:11: consensus: must be a mapping with {SEAT}"),
         (
             "coder:\n  models: [local/alder-1]",
             "coder:",
-            "team.yaml:3: coder: Input should be a valid dictionary or instance of Seat",
+            f"team.yaml:3: coder: must be a mapping with {SEAT}",
         ),
         # bad words
         (
             "      - local/cedar-1",
             "      - cedar",
             "team.yaml:9: reviewers.left.models.1: 'cedar' is not of the form: provider/model, "
-            "for example openai/gpt-5",
+            "for example openai/gpt-6-luna",
         ),
         (
             "name: small",
@@ -153,6 +160,59 @@ SEAT = "max_tokens, models, persona, stream, temperature, timeout_seconds"
             "{heads: 2, families: 2}",
             "{heads: 3, families: 2}",
             "team.yaml:14: policy.quorum.heads: is 3 but there are 2 reviewers",
+        ),
+        (
+            "name: small",
+            "name: small\nprover: {models: [local/oak-1]}\ncontrol: {models: [local/oak-2]}",
+            "team.yaml:3: control.models: the control is of the prover's model family 'oak'; "
+            "give it another first choice",
+        ),
+        # the words of a closed list, and what is looked for beside the file
+        (
+            "  retries: 1",
+            "  retries: 1\n  gate: maybe",
+            "team.yaml:16: policy.gate: must be 'auto', 'required' or 'off'",
+        ),
+        (
+            "name: small",
+            "name: small\nnever_dismiss_cwe: [78]",
+            "team.yaml:2: never_dismiss_cwe.0: must be a text",
+        ),
+        (
+            "name: small",
+            "name: small\nnever_dismiss_cwe:\n- CWE-78\n- cwe79",
+            "team.yaml:4: never_dismiss_cwe.1: 'cwe79' is not of the form: CWE and a number, for example CWE-78",
+        ),
+        (
+            "name: small",
+            "name: small\nskills: [a/../../b]",
+            "team.yaml:2: skills.0: 'a/../../b' leaves the team file's folder; put what it names beside the team",
+        ),
+        (
+            "name: small",
+            "name: small\nretrieval: {globs: [/etc/*]}",
+            "team.yaml:2: retrieval.globs.0: '/etc/*' is not a relative path with '/'; paths begin in the team "
+            "file's folder",
+        ),
+        (
+            "name: small",
+            "name: small\nmcp:\n- {name: x, tools: [a]}",
+            "team.yaml:3: mcp.0: the server 'x' needs either a command or a url, and not both",
+        ),
+        (
+            "name: small",
+            "name: small\nmcp:\n- {name: x, tools: [a], command: [a], url: http://b}",
+            "team.yaml:3: mcp.0: the server 'x' needs either a command or a url, and not both",
+        ),
+        (
+            "name: small",
+            "name: small\nmcp: [{name: x, url: ftp://b, tools: []}]",
+            "team.yaml:2: mcp.0.tools: must have at least 1 item",
+        ),
+        (
+            "name: small",
+            "name: small\nmcp:\n- {name: x, url: http://b, tools: [a]}\n- {name: x, url: http://c, tools: [a]}",
+            "team.yaml:4: mcp.1.name: 'x' is the name of another server; give it its own",
         ),
         # what YAML itself lets pass
         (
@@ -180,6 +240,53 @@ def test_a_wrong_team_is_told_where_and_what_would_be_right(
 ) -> None:
     assert TEXT.count(old) == 1 or old == "      - local/cedar-1"
     assert refusal(tmp_path, TEXT.replace(old, new)).startswith(sentence)
+
+
+def test_every_fault_of_a_file_is_told_in_the_order_of_its_lines(tmp_path: Path) -> None:
+    path = tmp_path / "team.yaml"
+    body = TEXT.replace("name: small", "name: small\nname: other\ncolour: red")
+    body = body.replace("lead: {models", "lead: {temperature: hot, model")
+    path.write_text(body.replace("  retries: 1", "  retries: 11"), encoding="utf-8")
+
+    with pytest.raises(ManifestError) as caught:
+        read_team(path)
+
+    places = [fault.removeprefix(str(path)).split(": ")[:2] for fault in caught.value.faults]
+    assert places == [
+        [":2", "name"],
+        [":3", "colour"],
+        [":14", "lead.model"],
+        [":14", "lead.models"],
+        [":14", "lead.temperature"],
+        [":17", "policy.retries"],
+    ]
+    assert str(caught.value).endswith("keep one (and 5 more: `consensus teams validate` lists them)")
+
+
+def test_every_broken_rule_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "team.yaml"
+    body = TEXT.replace("      - local/birch-1", "      - local/alder-1").replace("heads: 2", "heads: 3")
+    path.write_text(body, encoding="utf-8")
+    with pytest.raises(ManifestError) as caught:
+        read_team(path)
+    assert [fault.split(": ")[1] for fault in caught.value.faults] == [
+        "reviewers.left.models",
+        "policy.quorum.heads",
+    ]
+
+
+def test_a_provider_that_nobody_knows_is_told_with_its_line_in_every_seat(tmp_path: Path) -> None:
+    path = tmp_path / "team.yaml"
+    body = TEXT.replace("      - local/cedar-1", "      - locale/cedar-1")
+    path.write_text(body + "prover: {models: [locall/oak-1]}\n", encoding="utf-8")
+    assert read_team(path).team.name == "small"
+    with pytest.raises(ManifestError) as caught:
+        check_team(path)
+    first, second = caught.value.faults
+    assert first.startswith(
+        f"{path}:9: reviewers.left.models.1: the chain entry 'locale/cedar-1' names the provider"
+    )
+    assert second.startswith(f"{path}:16: prover.models.0: the chain entry 'locall/oak-1'")
 
 
 @pytest.mark.parametrize("body", ["", "# nothing\n", "- a\n- b\n", "just words\n", "42\n", "null\n"])
@@ -245,6 +352,45 @@ def test_a_team_of_one_s_own_replaces_the_built_in_one(tmp_path: Path) -> None:
     assert next(entry for entry in load_teams([tmp_path]) if entry.team.name == "consensus").path == own
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["tribunal-\u00e9t\u00e9", "tribunal-e\u0301te\u0301", "tribunal-ete", "Tribunal-\u00c9T\u00c9", "small"],
+)
+def test_a_team_answers_to_its_alias_however_its_accents_are_written(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("aliases: [tribunal-e\u0301t\u00e9]\n" + TEXT, encoding="utf-8")
+    assert load_team(name, [tmp_path]).path == path
+    assert load_team(name, [tmp_path]).team.aliases == ("tribunal-\u00e9t\u00e9",)
+
+
+def test_a_bare_off_is_the_word_and_not_false(tmp_path: Path) -> None:
+    path = tmp_path / "team.yaml"
+    path.write_text(TEXT + "  gate: off\n", encoding="utf-8")
+    assert read_team(path).team.policy.gate == "off"
+
+
+def test_both_endings_of_a_yaml_file_count(tmp_path: Path) -> None:
+    (tmp_path / "b.yml").write_text(TEXT, encoding="utf-8")
+    (tmp_path / "c.txt").write_text(TEXT, encoding="utf-8")
+    assert [path.name for path in team_files([tmp_path])][:1] == ["b.yml"]
+    assert expand([tmp_path, tmp_path / "gone.yaml"]) == [tmp_path / "b.yml", tmp_path / "gone.yaml"]
+
+
+def test_a_team_whose_skill_is_gone_is_told_so_by_name(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(TEXT + "skills: [gone]\n", encoding="utf-8")
+    with pytest.raises(ManifestError, match=r"a\.yaml:16: skills\.0: .*gone/SKILL\.md: is not a file"):
+        load_team("small", [tmp_path])
+    assert load_team("consensus", [tmp_path]).team.name == "consensus"
+
+
+def test_a_name_wins_over_another_team_s_alias(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "aliases: [small]\n" + TEXT.replace("name: small", "name: other"), "utf-8"
+    )
+    (tmp_path / "b.yaml").write_text(TEXT, encoding="utf-8")
+    assert load_team("small", [tmp_path]).path.name == "b.yaml"
+
+
 def test_a_bad_neighbour_does_not_hide_a_good_team(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("{", encoding="utf-8")
     (tmp_path / "bomb.yaml").write_text(laughs(9, "[{}]"), encoding="utf-8")
@@ -272,6 +418,29 @@ def test_plain_data_and_the_file_make_the_same_team(tmp_path: Path) -> None:
     path = tmp_path / "team.yaml"
     path.write_text(yaml.safe_dump(team_data()), encoding="utf-8")
     assert read_team(path).team.as_data()["reviewers"].keys() == {"left", "right"}
+
+
+def test_the_schema_for_editors_is_that_of_the_code() -> None:
+    written = (built_in_folder() / "schema.json").read_text(encoding="utf-8")
+    assert written == schema_text(), "run `consensus teams schema > teams/schema.json`"
+
+
+def test_the_schema_describes_every_field() -> None:
+    schema = json.loads(schema_text())
+    objects = [schema, *schema["$defs"].values()]
+    silent = [
+        f"{thing['title']}.{name}"
+        for thing in objects
+        for name, field in thing["properties"].items()
+        if not field.get("description")
+    ]
+    assert silent == []
+    assert all(thing["additionalProperties"] is False for thing in objects)
+
+
+@pytest.mark.parametrize("path", sorted(built_in_folder().glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_built_in_team_names_its_schema_for_editors(path: Path) -> None:
+    assert path.read_text(encoding="utf-8").startswith("# yaml-language-server: $schema=schema.json\n")
 
 
 def test_a_prompt_that_is_not_there_or_lacks_a_variable_is_an_error() -> None:

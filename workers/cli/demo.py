@@ -1,4 +1,4 @@
-"""`demo`: what `make run` does. Sends a file of specs, shows them at work, prints a closing table."""
+"""`demo`: what `make run` does. Sends files of specs, shows them at work, prints a closing table."""
 
 from __future__ import annotations
 
@@ -22,13 +22,11 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    specs: Annotated[Path, typer.Argument(help="specs, one JSON object a line")] = Path(
-        "examples/specs.jsonl"
-    ),
+    specs: Annotated[list[Path] | None, typer.Argument(help="files of specs, one JSON object a line")] = None,
     team: Annotated[str, typer.Option(help="which team works on specs that name none")] = "consensus",
 ) -> int:
-    """Send a small file of specs, follow all of them, and show how they ended. Exit 0 when every run ended."""
-    bodies = read_specs(specs, team)
+    """Send small files of specs, follow all of them, and show how they ended. Exit 0 when every run ended."""
+    bodies = [body for path in specs or [Path("examples/specs.jsonl")] for body in read_specs(path, team)]
     console = Console(highlight=False)
     with connected(may_start=True) as client:
         views = [_submit(client, body, number) for number, body in enumerate(bodies, start=1)]

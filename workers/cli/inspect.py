@@ -17,21 +17,21 @@ from rich.table import Table
 
 from workers import log
 from workers.cli.reach import connected
-from workers.core.team import SeatAt, family_of
+from workers.core.team import family_of
 from workers.errors import ManifestError, UnavailableError
-from workers.providers.chain import check_chain
 from workers.providers.registry import PROVIDERS, SIMULATOR, enabled
 from workers.settings import environment, load
-from workers.teams import load_team, load_teams, read_team, team_files
+from workers.teams import check_team, expand, load_team, load_teams, schema_text, team_files
 
 _MARK = {"ok": "[green]ok[/]", "note": "[yellow]note[/]", "missing": "[bold red]missing[/]"}
 
 
 def register(app: typer.Typer) -> None:
-    teams = typer.Typer(help="Teams: list, show, validate.", no_args_is_help=True)
+    teams = typer.Typer(help="Teams: list, show, validate, and the schema for editors.", no_args_is_help=True)
     teams.command(name="list")(list_teams)
     teams.command(name="show")(show_team)
     teams.command(name="validate")(validate_teams)
+    teams.command(name="schema")(print_schema)
     app.add_typer(teams, name="teams")
     providers = typer.Typer(help="Model providers.", no_args_is_help=True)
     providers.command(name="list")(list_providers)
@@ -54,7 +54,7 @@ def list_teams() -> int:
         families = {family_of(seat.models[0]) for seat in team.reviewers.values()}
         quorum = team.policy.quorum
         table.add_row(
-            f"[bold]{team.name}[/]",
+            f"[bold]{team.name}[/]" + "".join(f", {escape(alias)}" for alias in team.aliases),
             ", ".join(team.reviewers),
             ", ".join(sorted(families)),
             f"{quorum.heads} heads, {quorum.families} families",
@@ -67,39 +67,34 @@ def list_teams() -> int:
 def show_team(name: Annotated[str, typer.Argument(help="a team's name")]) -> int:
     """Print one team as YAML, with every default filled in."""
     entry = load_team(name, load().teams)
-    print(yaml.safe_dump(entry.team.as_data(), sort_keys=False, allow_unicode=True, width=100), end="")  # noqa: T201
+    print(yaml.safe_dump(entry.team.manifest(), sort_keys=False, allow_unicode=True, width=100), end="")  # noqa: T201
     return 0
 
 
 def validate_teams(
     paths: Annotated[
-        list[Path] | None, typer.Argument(help="team files; default: all that are known")
+        list[Path] | None, typer.Argument(help="team files or folders; default: all that are known")
     ] = None,
 ) -> int:
-    """Check team files. A bad one gets file, line, field and what is allowed; exit 3."""
+    """Check team files. Every fault gets file, line, field and what is allowed; exit 3."""
     console = Console(highlight=False, soft_wrap=True)
     faults = 0
-    for path in paths or team_files(load().teams):
+    for path in expand(paths) if paths else team_files(load().teams):
         try:
-            entry = read_team(path)
-            for place in entry.team.seats():
-                _check_providers(path, place)
+            team = check_team(path).team
         except ManifestError as error:
-            faults += 1
-            console.print(f"[bold red]bad[/]  {escape(str(error))}")
+            faults += len(error.faults)
+            for fault in error.faults:
+                console.print(f"[bold red]bad[/]  {escape(fault)}")
         else:
-            console.print(
-                f"[green]good[/] {escape(str(path))}: {entry.team.name}, {len(entry.team.reviewers)} reviewers"
-            )
+            console.print(f"[green]good[/] {escape(str(path))}: {team.name}, {len(team.reviewers)} reviewers")
     return 3 if faults else 0
 
 
-def _check_providers(path: Path, place: SeatAt) -> None:
-    """Raises: ManifestError for a link whose provider nobody knows."""
-    try:
-        check_chain(place.seat.models)
-    except ManifestError as error:
-        raise ManifestError(f"{path}: seat {place.name}: {error}") from None
+def print_schema() -> int:
+    """Print the JSON Schema of team files, as it stands in teams/schema.json."""
+    print(schema_text(), end="")  # noqa: T201
+    return 0
 
 
 def list_providers(

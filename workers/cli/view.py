@@ -122,6 +122,14 @@ class RunView:
         seat.note = f"waiting {payload['wait_seconds']:g} s for its provider"
         return f"{seat.stage} {seat.name}: {seat.note} ({payload['detail']})"
 
+    def _on_tool_called(self, payload: Mapping[str, Any]) -> None:
+        seat = self.seats.get((payload["stage"], payload["seat"]))
+        if seat is not None:
+            seat.note = f"called {payload['server']}.{payload['tool']}"
+
+    def _on_tool_missing(self, payload: Mapping[str, Any]) -> str:
+        return f"{payload['stage']} {payload['seat']}: no tools of {payload['server']} ({payload['cause']})"
+
     def _done(self, stage: str, payload: Mapping[str, Any], note: str) -> SeatView:
         seat = self.seats.setdefault((stage, payload["seat"]), SeatView(stage=stage, name=payload["seat"]))
         seat.state, seat.note = "done", note + _detours(payload)

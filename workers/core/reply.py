@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
 
 
 class FinishReason(StrEnum):
@@ -20,13 +22,41 @@ class FinishReason(StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool that a model may call. `parameters` is the JSON Schema of its arguments."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call that a model asks for. `arguments` is JSON as the model wrote it, perhaps wrong; `extra` is what the
+    provider attached and wants to see again (Gemini's thought signature)."""
+
+    call_id: str
+    name: str
+    arguments: str
+    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """`is_shared_prefix`: everything up to and including this message is the same for all seats of a stage, so
-    a provider that caches by mark is told to keep it."""
+    a provider that caches by mark is told to keep it.
+
+    `tool_calls` (of the assistant, with the `reasoning` that led to them) are answered by messages of role `tool`,
+    one a call, with its `call_id`.
+    """
 
     role: Role
     content: str
     is_shared_prefix: bool = False
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+    call_id: str = ""
+    is_error: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +70,17 @@ class CompletionRequest:
     timeout_seconds: float = 120.0
     json_mode: bool = False
     stream: bool = False
+    #: Tools on offer. Where calls were made they stay in the request to its end, callable or not.
+    tools: tuple[ToolSpec, ...] = ()
+    may_call_tools: bool = True
+
+    def texts(self) -> Iterator[str]:
+        """Everything that is sent for the model to read, message by message."""
+        for message in self.messages:
+            calls = [f"{call.name} {call.arguments}" for call in message.tool_calls]
+            yield "\n".join([message.content, *calls])
+        for tool in self.tools:
+            yield f"{tool.name} {tool.description} {json.dumps(dict(tool.parameters))}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,3 +116,4 @@ class Completion:
     reasoning: str = ""
     is_simulated: bool = False
     request_id: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from workers.core.reply import Completion, CompletionRequest, FinishReason, Message
+import orjson
+
+from workers.core.reply import Completion, CompletionRequest, FinishReason, Message, ToolCall, ToolSpec
 from workers.providers.base import MalformedResponseError
 from workers.providers.compat import Compat
 from workers.providers.error_class import classify_embedded
@@ -38,14 +40,16 @@ def encode(request: CompletionRequest, compat: Compat) -> dict[str, Any]:
     instructions included: seats that share an artefact share it only if they share their instructions too.
     """
     # An empty block is refused, and so is a mark on one.
-    messages = _with_few_marks([message for message in request.messages if message.content])
+    messages = _with_few_marks(
+        [message for message in request.messages if message.content or message.tool_calls or message.call_id]
+    )
     turns = [message for message in messages if message.role != "system"]
     body: dict[str, Any] = {
         "model": request.model,
         "max_tokens": request.max_tokens,
         "messages": [
             {"role": role, "content": _content(list(neighbours))}
-            for role, neighbours in groupby(turns, key=lambda message: message.role)
+            for role, neighbours in groupby(turns, key=_speaker)
         ],
     }
     instructions = [message for message in messages if message.role == "system"]
@@ -57,9 +61,22 @@ def encode(request: CompletionRequest, compat: Compat) -> dict[str, Any]:
     temperature = compat.temperature_for(request.model, request.temperature)
     if temperature is not None:
         body["temperature"] = temperature
+    if request.tools and compat.has_tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+        if not request.may_call_tools:
+            body["tool_choice"] = {"type": "none"}
     if request.stream:
         body["stream"] = True
     return body
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
+
+
+def _speaker(message: Message) -> str:
+    """Whose turn it is: results of tools come from the user's side."""
+    return "user" if message.role == "tool" else message.role
 
 
 def _with_few_marks(messages: Sequence[Message]) -> list[Message]:
@@ -74,15 +91,39 @@ def _with_few_marks(messages: Sequence[Message]) -> list[Message]:
 
 def _content(neighbours: Sequence[Message]) -> str | list[dict[str, Any]]:
     """One turn: plain text where one message without a mark is all there is, else a block for each."""
-    if len(neighbours) < 2 and not any(message.is_shared_prefix for message in neighbours):
+    is_plain = not any(
+        message.is_shared_prefix or message.tool_calls or message.call_id for message in neighbours
+    )
+    if len(neighbours) < 2 and is_plain:
         return "".join(message.content for message in neighbours)
     blocks: list[dict[str, Any]] = []
     for number, message in enumerate(neighbours, start=1):
+        if message.call_id:
+            blocks.append(_tool_result(message))
+            continue
+        if message.tool_calls:
+            blocks += [{"type": "text", "text": message.content}] if message.content.strip() else []
+            blocks += [_tool_use(call) for call in message.tool_calls]
+            continue
         # Blocks are read without anything between them.
         text = message.content + ("\n\n" if number < len(neighbours) else "")
         mark = {"cache_control": {"type": "ephemeral"}} if message.is_shared_prefix else {}
         blocks.append({"type": "text", "text": text, **mark})
     return blocks
+
+
+def _tool_use(call: ToolCall) -> dict[str, Any]:
+    """The model's own call, as it must be shown again. Arguments that were no JSON object are shown as none."""
+    try:
+        given = orjson.loads(call.arguments or "{}")
+    except orjson.JSONDecodeError:
+        given = {}
+    return {"type": "tool_use", "id": call.call_id, "name": call.name, "input": mapping(given)}
+
+
+def _tool_result(message: Message) -> dict[str, Any]:
+    error = {"is_error": True} if message.is_error else {}
+    return {"type": "tool_result", "tool_use_id": message.call_id, "content": message.content, **error}
 
 
 def decode(body: bytes, request: CompletionRequest) -> Completion:
@@ -184,7 +225,12 @@ def _read_block(block: dict[str, Any], draft: ReplyDraft) -> None:
     elif block.get("type") == "redacted_thinking":
         draft.has_hidden_reasoning = True
     elif block.get("type") in ("tool_use", "input_json_delta"):
-        draft.tool_calls.add({"function": {"arguments": block.get("partial_json")}, "id": block.get("id")})
+        # A whole block has its input at once; the start of a streamed one has an empty input, and pieces follow.
+        given = block.get("input")
+        arguments = orjson.dumps(given).decode() if given else block.get("partial_json")
+        draft.tool_calls.add(
+            {"function": {"name": block.get("name"), "arguments": arguments}, "id": block.get("id")}
+        )
 
 
 def _read_finish(reason: Any, draft: ReplyDraft) -> None:
@@ -203,5 +249,5 @@ ANTHROPIC_MESSAGES = Wire(
     decode=decode,
     accumulator=MessageStream,
     # `max_tokens` is required here, so it cannot be given up.
-    optional_fields=frozenset({"temperature"}),
+    optional_fields=frozenset({"temperature", "tools", "tool_choice"}),
 )

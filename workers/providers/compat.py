@@ -15,7 +15,8 @@ class Compat:
     the top of the accepted range (larger values are cut to it), None where temperature is refused.
     `fixed_temperature_models`: names of models that think, and refuse to be given one.
     `system_role`: the role of instructions. `has_stream_usage_option`: `stream_options.include_usage` is
-    understood (servers without it either send usage unasked or not at all).
+    understood (servers without it either send usage unasked or not at all). `wants_reasoning_back`: the thoughts
+    that led to a tool call must come back with it.
     """
 
     max_tokens_fields: tuple[str, ...] = ("max_tokens", "max_completion_tokens")
@@ -24,6 +25,8 @@ class Compat:
     system_role: str = "system"
     has_stream_usage_option: bool = True
     has_json_mode: bool = True
+    has_tools: bool = True
+    wants_reasoning_back: bool = False
 
     def temperature_for(self, model: str, wanted: float | None) -> float | None:
         """What to send, None for nothing."""
@@ -44,6 +47,8 @@ class Compat:
                 return dataclasses.replace(self, max_temperature=None)
             case "response_format":
                 return dataclasses.replace(self, has_json_mode=False)
+            case "tools" | "tool_choice":
+                return dataclasses.replace(self, has_tools=False)
             case "stream_options":
                 return dataclasses.replace(self, has_stream_usage_option=False)
             case _:

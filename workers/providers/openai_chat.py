@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from workers.core.reply import Completion, CompletionRequest, FinishReason, Message, Role
+from workers.core.reply import Completion, CompletionRequest, FinishReason, Message, ToolSpec
 from workers.providers.base import MalformedResponseError, OverloadedError
 from workers.providers.compat import Compat
 from workers.providers.error_class import classify_embedded
@@ -39,19 +39,18 @@ _GAVE_UP = {"error": 502, "insufficient_system_resource": 503}
 def encode(request: CompletionRequest, compat: Compat) -> dict[str, Any]:
     """The JSON body. A field that `compat` rules out is left away: several providers answer 422 to any
     field they do not know."""
-    body: dict[str, Any] = {
-        "model": request.model,
-        "messages": [
-            {"role": compat.system_role if role == "system" else role, "content": content}
-            for role, content in _turns(request.messages)
-        ],
-    }
+    body: dict[str, Any] = {"model": request.model, "messages": list(_turns(request.messages, compat))}
     if compat.max_tokens_fields:
         body[compat.max_tokens_fields[0]] = request.max_tokens
     temperature = compat.temperature_for(request.model, request.temperature)
     if temperature is not None:
         body["temperature"] = temperature
-    if request.json_mode and compat.has_json_mode:
+    if request.tools and compat.has_tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+        if not request.may_call_tools:
+            body["tool_choice"] = "none"
+    elif request.json_mode and compat.has_json_mode:
+        # Some models refuse a format together with tools; the prompt asks for JSON all the same.
         body["response_format"] = {"type": "json_object"}
     if request.stream:
         body["stream"] = True
@@ -60,12 +59,40 @@ def encode(request: CompletionRequest, compat: Compat) -> dict[str, Any]:
     return body
 
 
-def _turns(messages: Sequence[Message]) -> Iterator[tuple[Role, str]]:
-    """Role and content of each turn. Neighbouring user messages are one turn, their order kept: many chat
-    templates want roles to alternate, and what caches by itself caches by the beginning of the text."""
+def _turns(messages: Sequence[Message], compat: Compat) -> Iterator[dict[str, Any]]:
+    """The turns. Neighbouring user messages are one turn, their order kept: many chat templates want roles to
+    alternate, and what caches by itself caches by the beginning of the text."""
     for role, neighbours in groupby(messages, key=lambda message: message.role):
-        contents = [message.content for message in neighbours]
-        yield from [(role, "\n\n".join(contents))] if role == "user" else [(role, text) for text in contents]
+        if role == "user":
+            yield {"role": role, "content": "\n\n".join(message.content for message in neighbours)}
+        else:
+            yield from (_turn(message, compat) for message in neighbours)
+
+
+def _turn(message: Message, compat: Compat) -> dict[str, Any]:
+    role = compat.system_role if message.role == "system" else message.role
+    turn: dict[str, Any] = {"role": role, "content": message.content}
+    if message.role == "tool":
+        turn["tool_call_id"] = message.call_id
+    if message.tool_calls:
+        turn["content"] = message.content or None
+        turn["tool_calls"] = [
+            {
+                "id": call.call_id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments or "{}"},
+                **call.extra,
+            }
+            for call in message.tool_calls
+        ]
+        if compat.wants_reasoning_back and message.reasoning:
+            turn["reasoning_content"] = message.reasoning
+    return turn
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    described = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"type": "function", "function": described}
 
 
 def decode(body: bytes, request: CompletionRequest) -> Completion:
@@ -170,8 +197,10 @@ def _read_choice(choice: dict[str, Any], message: dict[str, Any], draft: ReplyDr
     if isinstance(message.get("refusal"), str) and message["refusal"]:
         draft.refusal.append(message["refusal"])
     calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else []:
-        draft.tool_calls.add(mapping(call))
+    # In a whole message each entry is a call; only in a delta may it be a piece of one.
+    is_whole = not choice.get("delta")
+    for number, call in enumerate(calls if isinstance(calls, list) else []):
+        draft.tool_calls.add({**({"index": number} if is_whole else {}), **mapping(call)})
     _read_finish(choice.get("finish_reason"), draft)
 
 
@@ -221,6 +250,14 @@ OPENAI_CHAT = Wire(
     decode=decode,
     accumulator=ChatStream,
     optional_fields=frozenset(
-        {"max_tokens", "max_completion_tokens", "temperature", "response_format", "stream_options"}
+        {
+            "max_tokens",
+            "max_completion_tokens",
+            "temperature",
+            "response_format",
+            "stream_options",
+            "tools",
+            "tool_choice",
+        }
     ),
 )

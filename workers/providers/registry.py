@@ -141,7 +141,7 @@ _SPECS = (
         key_variables=("DEEPSEEK_API_KEY",),
         model_variable="DEEPSEEK_MODEL",
         # Its JSON mode answers with nothing now and then; asking in the prompt works.
-        compat=Compat(max_tokens_fields=("max_tokens",), has_json_mode=False),
+        compat=Compat(max_tokens_fields=("max_tokens",), has_json_mode=False, wants_reasoning_back=True),
         concurrency=32,
         cheap_model="deepseek-flash",
     ),

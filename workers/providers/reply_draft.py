@@ -87,7 +87,8 @@ class ReplyDraft:
             raise RefusedError(
                 f"the model declined: {refusal or text or 'no reason given'}"[:300], usage=usage
             )
-        if not text.strip():
+        calls = () if self.finish is FinishReason.LENGTH or not request.tools else self.tool_calls.calls
+        if not text.strip() and not calls:
             self._raise_empty(reasoning, usage)
         return Completion(
             text=text,
@@ -97,6 +98,7 @@ class ReplyDraft:
             reasoning=reasoning,
             is_simulated=self.is_simulated,
             request_id=self.request_id,
+            tool_calls=calls,
         )
 
     def _is_cut_tool_call(self, request: CompletionRequest) -> bool:
@@ -132,7 +134,7 @@ class ReplyDraft:
 
 def estimated_usage(request: CompletionRequest, characters_out: int) -> Usage:
     """What a call cost that nobody counted: by its characters, and marked."""
-    characters_in = sum(len(message.content) for message in request.messages)
+    characters_in = sum(map(len, request.texts()))
     return Usage(
         input_tokens=_estimate(characters_in), output_tokens=_estimate(characters_out), is_estimated=True
     )

@@ -8,12 +8,16 @@ from typing import Any
 
 import orjson
 
+from workers.core.reply import ToolCall
+
 
 @dataclasses.dataclass(slots=True)
 class ToolCallPieces:
-    """The arguments of each call so far, by the slot that the provider gave it."""
+    """The calls so far, by the slot that the provider gave each."""
 
     _arguments: list[list[str]] = dataclasses.field(default_factory=list)
+    #: Id, name and whatever else came with the first piece of each.
+    _heads: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     _slot_by_key: dict[tuple[str, object], int] = dataclasses.field(default_factory=dict)
 
     def __bool__(self) -> bool:
@@ -23,10 +27,15 @@ class ToolCallPieces:
         """One entry of `tool_calls`, of a whole message or of a delta. Pieces of one call share an `index`; where a
         gateway leaves it out they share an `id`, and a piece with neither belongs to the latest call."""
         function = call.get("function")
-        arguments = function.get("arguments") if isinstance(function, dict) else None
-        pieces = self._arguments[self._slot(call)]
+        function = function if isinstance(function, dict) else {}
+        slot = self._slot(call)
+        arguments = function.get("arguments")
         if isinstance(arguments, str):
-            pieces.append(arguments)
+            self._arguments[slot].append(arguments)
+        head = {"id": call.get("id"), "name": function.get("name"), "extra": call.get("extra_content")}
+        for key, value in head.items():
+            if value and key not in self._heads[slot]:
+                self._heads[slot][key] = value
 
     def _slot(self, call: dict[str, Any]) -> int:
         key = next(
@@ -36,10 +45,25 @@ class ToolCallPieces:
             return self._slot_by_key[key]
         if key is not None or not self._arguments:
             self._arguments.append([])
+            self._heads.append({})
         slot = len(self._arguments) - 1
         if key is not None:
             self._slot_by_key[key] = slot
         return slot
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls in their order. One that came without an id gets one, so that it can be answered."""
+        return tuple(
+            ToolCall(
+                call_id=str(head.get("id") or f"call_{slot}"),
+                name=str(head.get("name") or ""),
+                arguments="".join(self._arguments[slot]),
+                # Sent back untouched, or a model that signs its thoughts refuses to go on (Gemini).
+                extra={"extra_content": head["extra"]} if head.get("extra") else {},
+            )
+            for slot, head in enumerate(self._heads)
+        )
 
     @property
     def characters(self) -> int:

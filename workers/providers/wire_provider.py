@@ -79,6 +79,10 @@ class WireProvider:
             completion,
             text=self._without_key(completion.text),
             reasoning=self._without_key(completion.reasoning),
+            tool_calls=tuple(
+                dataclasses.replace(call, arguments=self._without_key(call.arguments))
+                for call in completion.tool_calls
+            ),
             usage=sum(wasted, completion.usage),
         )
         record(self.name, request.model, completion.usage)

@@ -30,7 +30,9 @@ from workers.providers.fallback import Failure
 from workers.stages.context import Context, Purpose
 from workers.stages.recorded_call import BudgetExhaustedError, RecordedCall
 from workers.stages.seat import Work
+from workers.stages.tooling import Tooling, tooling
 from workers.stages.walk import SeatFailedError, TornReplyError, Walk
+from workers.tools.briefing import instructions, references
 
 #: `max_tokens` doubles with every re-ask, up to this many times the seat's own.
 MAX_TOKENS_GROWTH = 4
@@ -67,6 +69,9 @@ class Asking(Generic[_Answer]):
     answer_type: type[_Answer]
     retries: int
     always_escalates: bool
+    tooling: Tooling
+    #: Calls of tools on this link and what they returned.
+    dialogue: tuple[Message, ...] = ()
     used: int = 0
     growth: int = 1
     hint: str = ""
@@ -76,7 +81,7 @@ class Asking(Generic[_Answer]):
 
         Raises: ProviderError, TornReplyError, SlotTimeoutError, RunCancelledError.
         """
-        self.used, self.growth, self.hint = used, 1, ""
+        self.used, self.growth, self.hint, self.dialogue = used, 1, "", ()
         retrying = Retrying(
             stop=stop_after_attempt(self.retries + 1),
             retry=retry_if_exception(self._may_repeat),
@@ -105,13 +110,27 @@ class Asking(Generic[_Answer]):
         return max(pause, _stated_wait(error) + min(pause, 1.0)) if _stated_wait(error) else pause
 
     def _ask_once(self, link: Link, number: int) -> Answered[_Answer]:
-        request = self._request(link)
-        call = RecordedCall.send(self.context, self.key, link, request, number=number)
-        before, self.used = self.used, self.used + 1
+        """One try: the model may call tools on its way to an answer, at most as often as the team allows."""
+        used = self.used
+        max_tokens = self.place.seat.max_tokens * self.growth
         if self.always_escalates:
             self._escalate()
+        while True:
+            may_call = self.tooling.may_call
+            request = self._request(link, max_tokens, may_call=may_call)
+            call = RecordedCall.send(self.context, self.key, link, request, number=number)
+            completion = self._send(call, link, request)
+            if not completion.tool_calls or not may_call:
+                return self._read(call, link, completion)
+            call.done(completion, rung=None)
+            self.dialogue += self.tooling.answered(completion)
+            # An answer that asked for a tool was no failed try.
+            self.used = max(self.used - 1, used)
+
+    def _send(self, call: RecordedCall, link: Link, request: CompletionRequest) -> Completion:
+        before, self.used = self.used, self.used + 1
         try:
-            completion = self.context.models.complete(
+            return self.context.models.complete(
                 link,
                 request,
                 purpose=self.purpose,
@@ -126,24 +145,31 @@ class Asking(Generic[_Answer]):
             if isinstance(error, EmptyReplyError):
                 self._escalate()
             raise
-        return self._read(call, link, completion)
 
-    def _request(self, link: Link) -> CompletionRequest:
+    def _request(self, link: Link, max_tokens: int, *, may_call: bool) -> CompletionRequest:
         seat = self.place.seat
         # The material first and what differs between seats last, so that they share a prefix a provider can cache.
-        own = "\n\n".join(part for part in (self.persona, self.hint) if part)
+        messages = [
+            Message(role="system", content=self.system),
+            Message(role="user", content=self.user, is_shared_prefix=True),
+        ]
+        if self.dialogue:
+            messages += [Message(role="user", content=self.persona)] if self.persona else []
+            messages += self.dialogue
+            messages += [Message(role="user", content=self.hint)] if self.hint else []
+        elif self.persona or self.hint:
+            own = "\n\n".join(part for part in (self.persona, self.hint) if part)
+            messages.append(Message(role="user", content=own))
         return CompletionRequest(
             model=link.model,
-            messages=(
-                Message(role="system", content=self.system),
-                Message(role="user", content=self.user, is_shared_prefix=True),
-                *((Message(role="user", content=own),) if own else ()),
-            ),
-            max_tokens=seat.max_tokens * self.growth,
+            messages=tuple(messages),
+            max_tokens=max_tokens,
             temperature=seat.temperature,
             timeout_seconds=seat.timeout_seconds,
             json_mode=True,
             stream=seat.stream,
+            tools=self.tooling.specs,
+            may_call_tools=may_call,
         )
 
     def _sent_again(self, call: RecordedCall) -> None:
@@ -206,33 +232,41 @@ def ask(
     except (SettingsError, ProviderError) as error:
         raise SeatFailedError("no_provider", str(error)) from None
     role = role or {"panel": "reviewer"}.get(key.stage, key.stage)
-    asking: Asking[_Answer] = Asking(
-        context=context,
-        key=key,
-        place=place,
-        purpose=Purpose(run_id=key.run_id, stage=key.stage, lane=work.lane),
-        system=context.render(f"{role}.md"),
-        user=render_user(),
-        persona=context.render("persona.md", persona=place.seat.persona) if place.seat.persona else "",
-        answer_type=answer_type,
-        retries=work.team.policy.retries,
-        always_escalates=always_escalates,
-    )
-    walk: Walk[Answered[_Answer]] = Walk(
-        links=chosen.links,
-        asked_before=_asked_before(context, key) if progress.deliveries > 1 else {},
-        retries=work.team.policy.retries,
-        deliveries=progress.deliveries,
-        at=progress.link,
-        is_batch=work.lane is Lane.BATCH,
-        window=models.window,
-        refusal=models.refusal,
-        moved=lambda number: _note_link(context, key, number),
-        ask=asking.ask_link,
-        spent=lambda: asking.used,
-    )
-    answered = walk.answer()
-    return dataclasses.replace(answered, failures=walk.failures, low_quota=chosen.low_quota)
+    with tooling(work, role) as tools:
+        asking: Asking[_Answer] = Asking(
+            context=context,
+            key=key,
+            place=place,
+            purpose=Purpose(run_id=key.run_id, stage=key.stage, lane=work.lane),
+            system=instructions(context.render, role, work.team),
+            user="\n".join(part for part in (render_user(), _references(work, role)) if part),
+            persona=context.render("persona.md", persona=place.seat.persona) if place.seat.persona else "",
+            answer_type=answer_type,
+            retries=work.team.policy.retries,
+            always_escalates=always_escalates,
+            tooling=tools,
+        )
+        walk: Walk[Answered[_Answer]] = Walk(
+            links=chosen.links,
+            asked_before=_asked_before(context, key) if progress.deliveries > 1 else {},
+            retries=work.team.policy.retries,
+            deliveries=progress.deliveries,
+            at=progress.link,
+            is_batch=work.lane is Lane.BATCH,
+            window=models.window,
+            refusal=models.refusal,
+            moved=lambda number: _note_link(context, key, number),
+            ask=asking.ask_link,
+            spent=lambda: asking.used,
+        )
+        answered = walk.answer()
+        return dataclasses.replace(answered, failures=walk.failures, low_quota=chosen.low_quota)
+
+
+def _references(work: Work, role: str) -> str:
+    """Passages for the task; a repair of a torn reply is shown the same ones."""
+    material = work.material
+    return references(work.context.render, role, work.team, spec=material.spec, submitted=material.files)
 
 
 def _stated_wait(error: BaseException | None) -> float:

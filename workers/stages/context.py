@@ -18,6 +18,7 @@ from workers.governor.breaker import Refusal
 from workers.provenance.repository.stages import SeatKey
 from workers.provenance.session import Database
 from workers.providers.chain import Link
+from workers.tools.toolbox import Toolbox
 
 
 class Models(Protocol):
@@ -88,6 +89,7 @@ class Context:
     sleep: Callable[[float], None]
     render: Callable[..., str]
     at_work: AtWork
+    toolbox: Toolbox
     price_of: PriceOf = no_prices
 
 

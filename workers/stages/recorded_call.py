@@ -63,7 +63,7 @@ class RecordedCall:
             price=price,
             worst=worst_case(
                 price,
-                input_tokens=most_tokens(message.content for message in request.messages),
+                input_tokens=most_tokens(request.texts()),
                 output_tokens=request.max_tokens,
             ),
         )

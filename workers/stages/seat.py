@@ -27,7 +27,7 @@ from workers.core.run import (
     Wait,
     next_step,
 )
-from workers.core.team import SeatAt, Team
+from workers.core.team import EquippedTeam, SeatAt, Team
 from workers.errors import ConsensusError, SlotTimeoutError, UnavailableError
 from workers.governor.base import Lane
 from workers.provenance import ledger, payload
@@ -52,7 +52,7 @@ class Work:
     place: SeatAt
     progress: Progress
     lane: Lane
-    team: Team
+    team: EquippedTeam
     material: Material
     #: Results of the run's terminal seats so far, by (stage, seat); failed and abstained seats have none.
     results: Mapping[tuple[Stage, str], Any]
@@ -246,15 +246,15 @@ def _refusal_data(key: SeatKey, refusal: Refusal) -> dict[str, Any]:
 
 
 #: Teams by digest: what stands under a digest never changes, and every seat of every run needs its team.
-_teams: dict[str, Team] = {}
+_teams: dict[str, EquippedTeam] = {}
 _MAX_TEAMS = 256
 
 
-def team_of(connection: Connection, digest: str) -> Team:
+def team_of(connection: Connection, digest: str) -> EquippedTeam:
     """The team a run was submitted with, whatever its file says today."""
     team = _teams.get(digest)
     if team is None:
-        team = Team.model_validate(payload.load(connection, digest))
+        team = EquippedTeam.model_validate(payload.load(connection, digest))
         if len(_teams) >= _MAX_TEAMS:
             _teams.clear()
         _teams[digest] = team

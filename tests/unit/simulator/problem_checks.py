@@ -291,6 +291,139 @@ def wrap_rest(program: ModuleType) -> None:
     assert program.wrap(" \n", 7) == []
 
 
+def slug_whole_words(program: ModuleType) -> None:
+    assert program.slugify("one two", 4) == "one"
+    assert program.slugify("one two three", 9) == "one-two"
+
+
+def slug_accents(program: ModuleType) -> None:
+    assert program.slugify("Crème brûlée") == "creme-brulee"
+
+
+def slug_rest(program: ModuleType) -> None:
+    assert program.slugify("  Hello,  World! 2 ") == "hello-world-2"
+    assert program.slugify("one two", 7) == "one-two"
+    assert program.slugify("wonderful", 6) == "wonder"
+    assert program.slugify("!?") == program.slugify("") == ""
+    for longest in (0, -2):
+        with pytest.raises(ValueError, match=str(longest)):
+            program.slugify("a", longest)
+
+
+KEY = b"0123456789abcdef"
+
+
+def token_expiry_is_signed(program: ModuleType) -> None:
+    name, _, signature = program.issue("ann", KEY, 100).split(".")
+    with pytest.raises(ValueError, match="invalid token"):
+        program.verify(f"{name}.101.{signature}", KEY, 50)
+
+
+def token_ends_at_its_second(program: ModuleType) -> None:
+    assert program.verify(program.issue("ann", KEY, 100), KEY, 99.9) == "ann"
+    with pytest.raises(ValueError, match="invalid token"):
+        program.verify(program.issue("ann", KEY, 100), KEY, 100)
+
+
+def token_rest(program: ModuleType) -> None:
+    token = program.issue("Zoë", KEY, 100)
+    assert program.verify(token, KEY, 0) == "Zoë"
+    name, expires_at, signature = token.split(".")
+    assert (bytes.fromhex(name).decode(), expires_at, len(signature)) == ("Zoë", "100", 64)
+    forged = f"{b'bob'.hex()}.100.{signature}"
+    for wrong in ("", "a.b", token + "0", token.upper(), forged, f"{name}.100.{'é' * 64}"):
+        with pytest.raises(ValueError, match=r"^invalid token$"):
+            program.verify(wrong, KEY, 0)
+    for now, key in ((101, KEY), (0, KEY[::-1])):
+        with pytest.raises(ValueError, match=r"^invalid token$"):
+            program.verify(token, key, now)
+    for user, key in (("", KEY), ("ann", KEY[1:])):
+        with pytest.raises(ValueError, match=r"user|key"):
+            program.issue(user, key, 100)
+
+
+class Failing:
+    """A call that raises these errors, then gives 7; `pauses` is what was slept."""
+
+    def __init__(self, *errors: BaseException) -> None:
+        self.errors = list(errors)
+        self.calls = 0
+        self.pauses: list[float] = []
+
+    def __call__(self) -> int:
+        self.calls += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return 7
+
+    def under(self, program: ModuleType, *, attempts: int = 3, random: float = 1.0) -> int:
+        return program.retry(
+            self,
+            is_retryable=lambda error: not isinstance(error, TypeError),
+            attempts=attempts,
+            base_seconds=2,
+            cap_seconds=3,
+            sleep=self.pauses.append,
+            random=lambda: random,
+        )
+
+
+def retry_jitter(program: ModuleType) -> None:
+    failing = Failing(OSError(), OSError())
+    assert failing.under(program, random=0.5) == 7
+    # Half of 2, and half of the cap of 3, which is below 4.
+    assert failing.pauses == [1.0, 1.5]
+
+
+def retry_interrupt(program: ModuleType) -> None:
+    for error in (KeyboardInterrupt(), SystemExit()):
+        failing = Failing(error)
+        with pytest.raises(type(error)):
+            failing.under(program)
+        assert failing.calls == 1
+
+
+def retry_rest(program: ModuleType) -> None:
+    failing = Failing(OSError("one"), OSError("two"), OSError("three"))
+    with pytest.raises(OSError, match="three"):
+        failing.under(program)
+    assert (failing.calls, len(failing.pauses)) == (3, 2)
+    failing = Failing(TypeError())
+    with pytest.raises(TypeError):
+        failing.under(program)
+    assert (failing.calls, failing.pauses) == (1, [])
+    stated = OSError()
+    stated.retry_after_seconds = 9.0  # type: ignore[attr-defined]
+    failing = Failing(stated)
+    assert failing.under(program) == 7
+    assert failing.pauses == [9.0]
+    with pytest.raises(ValueError, match="0"):
+        Failing().under(program, attempts=0)
+
+
+def backup_without_shell(program: ModuleType) -> None:
+    for folder in ("a; reboot", "$(id)", "--checkpoint-action=exec=id", "a b"):
+        assert program.backup_command(folder, "x") == [
+            "tar", "--create", "--gzip", "--file=/var/backups/x.tar.gz", "--", folder,
+        ]  # fmt: skip
+
+
+def backup_name(program: ModuleType) -> None:
+    for name in ("../x", "a/b", "a.b", "-x", "é"):
+        with pytest.raises(ValueError, match=name):
+            program.backup_command("a", name)
+
+
+def backup_rest(program: ModuleType) -> None:
+    seen: list[list[str]] = []
+    assert program.run_backup("a", "Day1", lambda arguments: seen.append(list(arguments)) or 0)
+    assert not program.run_backup("a", "Day1", lambda _: 2)
+    assert seen == [program.backup_command("a", "Day1")]
+    for folder, name in (("", "x"), ("a", "")):
+        with pytest.raises(ValueError, match=r"empty|name"):
+            program.backup_command(folder, name)
+
+
 GOOD: dict[str, tuple[Check, ...]] = {
     "intervals": (intervals_touching, intervals_nested, intervals_rest),
     "roman": (roman_grammar, roman_zero, roman_small_letters, roman_rest),
@@ -303,6 +436,10 @@ GOOD: dict[str, tuple[Check, ...]] = {
     "split_money": (money_remainders, money_sign, money_rest),
     "search_filter": (search_executes, search_case, search_rest),
     "word_wrap": (wrap_message, wrap_exact_fit, wrap_long_word, wrap_rest),
+    "slug": (slug_whole_words, slug_accents, slug_rest),
+    "session_token": (token_expiry_is_signed, token_ends_at_its_second, token_rest),
+    "retry": (retry_jitter, retry_interrupt, retry_rest),
+    "backup": (backup_without_shell, backup_name, backup_rest),
 }
 
 SHOWS: dict[tuple[str, str], Check] = {
@@ -330,4 +467,12 @@ SHOWS: dict[tuple[str, str], Check] = {
     ("word_wrap", "vague-error"): wrap_message,
     ("word_wrap", "exact-fit"): wrap_exact_fit,
     ("word_wrap", "uncut-word"): wrap_long_word,
+    ("slug", "cut-word"): slug_whole_words,
+    ("slug", "lost-accents"): slug_accents,
+    ("session_token", "unsigned-expiry"): token_expiry_is_signed,
+    ("session_token", "late-expiry"): token_ends_at_its_second,
+    ("retry", "no-jitter"): retry_jitter,
+    ("retry", "caught-interrupt"): retry_interrupt,
+    ("backup", "shell"): backup_without_shell,
+    ("backup", "loose-name"): backup_name,
 }

@@ -7,6 +7,7 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from workers.core import answers
 from workers.core.artefact import numbered
@@ -48,9 +49,14 @@ class Rehearsal:
     verdict: Verdict
 
 
+def examples(name: str) -> list[dict[str, Any]]:
+    """The lines of a file of examples."""
+    lines = (ROOT / "examples" / name).read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
 def example_specs() -> dict[str, str]:
-    lines = (ROOT / "examples" / "specs.jsonl").read_text(encoding="utf-8").splitlines()
-    return {line["id"]: line["spec"] for line in map(json.loads, lines)}
+    return {line["id"]: line["spec"] for line in examples("specs.jsonl")}
 
 
 def system_prompt(role: str) -> str:

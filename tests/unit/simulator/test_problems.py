@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from tests.unit.simulator.problem_checks import GOOD, SHOWS, Check
-from tests.unit.simulator.rehearsal import example_specs
+from tests.unit.simulator.rehearsal import example_specs, examples
 from workers.providers.simulator.catalogue import load_catalogue, spec_digest
 from workers.providers.simulator.edit import line_range, replace_block
 from workers.providers.simulator.problem import MODELS, Problem, Variant, family
@@ -86,8 +86,8 @@ def test_every_bug_has_a_check_and_every_check_of_a_bug_is_among_those_of_its_pr
 
 
 def test_the_examples_are_the_problems_word_for_word() -> None:
-    specs = example_specs()
-    assert len(specs) >= 9
+    specs = {**example_specs(), **{line["id"]: line["spec"] for line in examples("teams.jsonl")}}
+    assert len(specs) >= 13
     assert {spec_digest(spec) for spec in specs.values()} == set(load_catalogue().by_digest)
     assert all(5 <= len(spec.splitlines()) <= 15 for spec in specs.values())
 

@@ -24,7 +24,9 @@ _HISTORY = text(
     """
     SELECT DISTINCT ON (provider, model_asked)
         provider, model_asked, error_kind, error,
-        sum(http_requests) OVER (PARTITION BY provider, model_asked) AS requests
+        -- An answer that asked for a tool was no failed try: its request does not count towards N+1.
+        sum(http_requests - CASE WHEN finish_reason = 'tool_calls' THEN 1 ELSE 0 END)
+            OVER (PARTITION BY provider, model_asked) AS requests
     FROM calls
     WHERE run_id = :run_id AND round = :round AND stage = :stage AND seat = :seat
     ORDER BY provider, model_asked, sent_at DESC, call_id DESC

@@ -157,7 +157,14 @@ def done(
 
     A call that was given up as orphaned and answers after all is billed at what it cost.
     """
-    body = canonical({"text": completion.text, "reasoning": completion.reasoning})
+    calls_asked = [dataclasses.asdict(call) for call in completion.tool_calls]
+    body = canonical(
+        {
+            "text": completion.text,
+            "reasoning": completion.reasoning,
+            **({"tool_calls": calls_asked} if calls_asked else {}),
+        }
+    )
     connection.execute(
         _ENDED,
         {

@@ -1,0 +1,1 @@
+"""What seats are given besides the task: skills, passages of documents."""
