@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tests.factories import make_team, team_data
+from tests.factories import NoToolbox, make_team, team_data
 from tests.integration.model_server import ModelServer
 from tests.integration.stored_runs import events_of, store_run
 from workers.core.run import Close, Next, Stage
@@ -123,6 +123,7 @@ def desk(
         sleep=lambda _: None,
         render=lambda name, **values: prompts.get_template(name).render(**values),
         at_work=SeatsAtWork(),
+        toolbox=NoToolbox(),
     )
     try:
         yield Desk(context=context, gateway=gateway, accounts=accounts)

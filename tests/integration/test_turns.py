@@ -18,7 +18,7 @@ from tests.integration.conftest import pause
 from tests.integration.desk import Desk, chain_team, desk, providers_at, store
 from tests.integration.model_server import HANG, Behaviour, ModelServer, error_429, error_500, good
 from tests.integration.stored_runs import seat_row
-from workers.core.team import Team
+from workers.core.team import EquippedTeam
 from workers.gateway import LONGEST_BLOCK_SECONDS, LoopThread
 from workers.governor.base import Limits, Snapshot
 from workers.governor.look import look
@@ -55,7 +55,7 @@ class Bench:
     def opened(self, run_id: str = "run_1", *, timeout_seconds: float = 5.0, retries: int = 2) -> SeatKey:
         data = chain_team([f"openai/{MODEL}"], retries=retries).as_data()
         data["coder"]["timeout_seconds"] = timeout_seconds
-        store(self.desk.context.database, run_id, Team.model_validate(data))
+        store(self.desk.context.database, run_id, EquippedTeam.model_validate(data))
         return self.desk.open(run_id)
 
     @contextmanager

@@ -99,8 +99,8 @@ SEAT = "max_tokens, models, persona, stream, temperature, timeout_seconds"
         (
             "  retries: 1",
             "  retry: 1",
-            "team.yaml:15: policy.retry: no such field; allowed here: coder_tests, gate, max_proofs, max_refutations, "
-            "passes, quorum, refute, retries, rounds, threshold",
+            "team.yaml:15: policy.retry: no such field; allowed here: coder_tests, context_tokens, gate, "
+            "injection_severity, max_proofs, max_refutations, passes, quorum, refute, retries, rounds, threshold",
         ),
         (
             "{heads: 2, families: 2}",
