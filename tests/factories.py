@@ -55,7 +55,13 @@ def team_data(**changes: Any) -> dict[str, Any]:
         "reviewers": {"left": seat("birch-1"), "right": seat("cedar-1")},
         "consensus": seat("birch-2"),
         "lead": seat("cedar-2"),
-        "policy": {"quorum": {"heads": 2, "families": 2}, "retries": 1},
+        "policy": {
+            "quorum": {"heads": 2, "families": 2},
+            "retries": 1,
+            # Tests that care about refuters and the gate turn them on.
+            "refute": False,
+            "gate": "off",
+        },
     }
     return {**data, **changes}
 

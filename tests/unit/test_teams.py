@@ -88,12 +88,12 @@ SEAT = "max_tokens, models, persona, stream, temperature, timeout_seconds"
             "description:",
             "colour: red\ndescription:",
             "team.yaml:2: colour: no such field; allowed here: "
-            "coder, consensus, description, lead, name, policy, reviewers, version",
+            "coder, consensus, control, description, ",
         ),
         (
             "  retries: 1",
             "  retry: 1",
-            "team.yaml:15: policy.retry: no such field; allowed here: quorum, retries, threshold",
+            "team.yaml:15: policy.retry: no such field; allowed here: coder_tests, gate, max_proofs, ",
         ),
         (
             "{heads: 2, families: 2}",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -54,6 +54,25 @@ class Policy(Strict):
     retries: int = Field(
         default=2, ge=0, le=10, description="N: a link of a chain sends at most N+1 requests"
     )
+    passes: int = Field(default=1, ge=1, le=5, description="how often each reviewer looks")
+    rounds: int = Field(default=1, ge=1, le=5, description="most rounds; the lead may send the code back")
+    refute: bool = Field(default=True, description="kill mandates on or off")
+    max_refutations: int = Field(default=12, ge=0, le=64, description="most claims refuted in a round")
+    gate: Literal["auto", "required", "off"] = Field(
+        default="auto",
+        description="auto: claims are tested where a cage is there; required: without one the run is degraded",
+    )
+    max_proofs: int = Field(default=6, ge=0, le=64, description="most claims tested in a round")
+    coder_tests: bool = Field(
+        default=False, description="run the coder's and the submitted tests in the cage"
+    )
+
+
+class Sandbox(Strict):
+    """What one run of tests in the cage may take."""
+
+    timeout_seconds: float = Field(default=20, ge=1, le=600, description="for one run, all its repeats")
+    memory_mb: int = Field(default=256, ge=64, le=65_536, description="memory of the cage, MiB")
 
 
 class Team(Strict):
@@ -66,12 +85,23 @@ class Team(Strict):
     reviewers: dict[Name, Seat] = Field(min_length=1, max_length=32)
     consensus: Seat
     lead: Seat
+    refuter: Seat | None = Field(
+        default=None, description="who tries to kill claims; default: reviewers of another family"
+    )
+    prover: Seat | None = Field(
+        default=None,
+        description="writes the deciding test; default: reviewers of another family than the coder",
+    )
+    control: Seat | None = Field(
+        default=None, description="writes the fixed code; default: a seat of another family than the prover"
+    )
     policy: Policy = Policy()
+    sandbox: Sandbox = Sandbox()
 
     @field_validator("reviewers")
     @classmethod
     def _names_are_free(cls, reviewers: dict[str, Seat]) -> dict[str, Seat]:
-        taken = sorted(set(reviewers) & {"coder", "consensus", "lead"})
+        taken = sorted(set(reviewers) & {"coder", "consensus", "lead", "refuter", "prover", "control"})
         if taken:
             raise ValueError(f"{taken[0]!r} is the name of another seat; call the reviewer something else")
         return reviewers
