@@ -126,6 +126,7 @@ class DockerCage:
     def _ready(self) -> _Ready | Unprovable:
         from docker.errors import ImageNotFound
 
+        away: tuple[type[Exception], ...] = (CageError, *failures())
         try:
             client, cores = self._engine.open()
             digest = str(client.images.get(self.image).id)
@@ -134,7 +135,7 @@ class DockerCage:
                 reason=Reason.NO_IMAGE,
                 sentence=f"no sandbox: the engine has no image {self.image}; `consensus sandbox build` makes it",
             )
-        except (CageError, *failures()) as error:
+        except away as error:
             return Unprovable(reason=Reason.NO_ENGINE, sentence=f"no sandbox: {sentence_of(error)}")
         return _Ready(client=client, cores=cores, digest=digest)
 
