@@ -21,6 +21,8 @@ from workers.provenance.repository.stages import SeatKey
 from workers.provenance.session import Database
 from workers.providers.prices import price_of
 from workers.providers.registry import enabled
+from workers.sandbox.docker import DockerCage
+from workers.sandbox.engine import connector
 from workers.settings import Settings, environment, settings
 from workers.stages.context import Context
 from workers.teams import prompt_environment
@@ -74,6 +76,9 @@ class Runtime:
             accounts=self._accounts,
             limits=self._limits,
         )
+        self._cage = DockerCage(
+            connector(config.docker_host, environment()), image=config.cage_image, parallel=config.cages
+        )
         prompts = prompt_environment()
         self.context = Context(
             database=self._database,
@@ -85,6 +90,7 @@ class Runtime:
             sleep=time.sleep,
             render=lambda name, **values: prompts.get_template(name).render(**values),
             at_work=self._seats,
+            cage=self._cage,
             price_of=price_of,
         )
         self._heard_until: dt.datetime | None = None
@@ -129,6 +135,7 @@ class Runtime:
         self._closing.set()
         self._heart.join(timeout=5)
         self._gateway.close()
+        self._cage.close()
         self._loop.close()
         self._database.close()
 

@@ -5,18 +5,32 @@ from __future__ import annotations
 import pytest
 from jinja2 import meta
 
-from workers.core.answers import Answer, CoderAnswer, ConsensusAnswer, LeadAnswer, ReviewAnswer
+from workers.core.answers import (
+    Answer,
+    CoderAnswer,
+    ConsensusAnswer,
+    ControlAnswer,
+    LeadAnswer,
+    ProofAnswer,
+    RefutationAnswer,
+    ReviewAnswer,
+)
 from workers.teams import built_in_folder, prompt_environment
 
 ROLES: dict[str, type[Answer]] = {
     "coder": CoderAnswer,
     "reviewer": ReviewAnswer,
     "consensus": ConsensusAnswer,
+    "refuter": RefutationAnswer,
+    "prover": ProofAnswer,
+    "control": ControlAnswer,
     "lead": LeadAnswer,
 }
 VARIABLES: dict[str, set[str]] = {
     "material.md": {"spec", "files", "tests", "claims", "reviews"},
     "persona.md": {"persona"},
+    "claim.md": {"claim", "files"},
+    "killed.md": {"killed"},
     **{f"{role}.md": set() for role in ROLES},
 }
 

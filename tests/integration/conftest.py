@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from celery.contrib.testing.worker import start_worker
 
+from tests.cages import NoCage
 from tests.factories import make_team
 from tests.integration.model_server import ModelServer, model_server
 from tests.integration.stored_runs import open_seats, seat_key, store_run
@@ -23,6 +24,7 @@ from workers.provenance import payload
 from workers.provenance.repository import runs
 from workers.provenance.repository.runs import NewRun, Run
 from workers.provenance.session import Database
+from workers.sandbox.base import Cage
 from workers.settings import Settings
 from workers.tasks import pipeline, rescue  # noqa: F401 - registers the tasks
 from workers.wiring import close_runtime, new_id, now, runtime
@@ -79,11 +81,11 @@ def worker(worker_settings: Settings, served_models: ModelServer) -> Iterator[No
     configure(worker_settings)
     close_runtime()
     opened = runtime()
-    opened.context = dataclasses.replace(opened.context, price_of=price_of)
+    opened.context = dataclasses.replace(opened.context, price_of=price_of, cage=NoCage())
     for name in ("LOCAL_BASE_URL", "OLLAMA_BASE_URL"):
         patch.delenv(name)
     with start_worker(
-        app, pool="threads", concurrency=16, perform_ping_check=False, queues=["llm", "control"]
+        app, pool="threads", concurrency=16, perform_ping_check=False, queues=["llm", "sandbox", "control"]
     ):
         yield
     close_runtime()
@@ -133,6 +135,19 @@ class Bench:
 def pause() -> None:
     """Between two looks at the database; the tests themselves never wait for a duration."""
     time.sleep(0.02)
+
+
+@pytest.fixture
+def caged() -> Iterator[Callable[[Cage], None]]:
+    """Give the worker another cage until the test ends."""
+    opened = runtime()
+    before = opened.context
+
+    def give(cage: Cage) -> None:
+        opened.context = dataclasses.replace(opened.context, cage=cage)
+
+    yield give
+    opened.context = before
 
 
 @pytest.fixture

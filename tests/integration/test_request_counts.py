@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from tests.cages import NoCage
 from tests.contract.providers.dialects import MODES, Mode
 from tests.contract.providers.fault_server import Act, FaultServer, Script, hang, reply, reset
 from tests.factories import make_team
@@ -101,6 +102,7 @@ class Bench:
             sleep=lambda _: None,
             render=lambda name, **_: name,
             at_work=SeatsAtWork(),
+            cage=NoCage(),
         )
         store_run(self.database)
         key = seat_key()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.cages import NoCage
 from tests.factories import team_data
 from tests.integration.stored_runs import (
     AT,
@@ -109,6 +110,7 @@ def context(database: Database, models: Models) -> Context:
         sleep=never_wait,
         render=lambda name, **values: prompts.get_template(name).render(**values),
         at_work=set(),
+        cage=NoCage(),
     )
 
 

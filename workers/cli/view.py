@@ -25,7 +25,7 @@ OUTCOME_STYLE = {
 }
 SEVERITY_STYLE = {"low": "dim", "medium": "yellow", "high": "red", "critical": "bold red"}
 _RANK = {"low": 1, "medium": 2, "high": 3, "critical": 4}
-STATE_STYLE = {"upheld": "red", "fixed": "green", "dismissed": "dim", "advisory": "yellow"}
+STATE_STYLE = {"killed": "dim", "upheld": "red", "fixed": "green", "dismissed": "dim", "advisory": "yellow"}
 
 
 #: Characters that move a cursor, change colours or turn text around: a model's words must not steer a terminal.
@@ -152,6 +152,28 @@ class RunView:
         self._done("consensus", payload, note)
         return f"consensus: {note}; agreement {self.agreement()}"
 
+    def _on_claim_refuted(self, payload: Mapping[str, Any]) -> str:
+        word = str(payload["standing"])
+        if payload["void"]:
+            word = f"survived, the kill is void: {payload['void']}"
+        elif word == "killed":
+            word = f"killed, {payload['ground']}: {payload['reason']}"
+        seat = self._done("refute", payload, word[:200])
+        return f"refuter {seat.model} on {payload['claim']}: {seat.note}"
+
+    def _on_claim_tested(self, payload: Mapping[str, Any]) -> str:
+        word = str(payload["proof"]).replace("_", " ")
+        seat = self._done("gate", payload, f"{word}: {payload['detail']}"[:200])
+        seat.model = str(payload.get("prover", {}).get("model_served", ""))
+        return f"gate on {payload['claim']}: {seat.note}"
+
+    def _on_round_opened(self, payload: Mapping[str, Any]) -> str:
+        self.seats.clear()
+        self.claims = []
+        return (
+            f"round {payload['round']}: sent back with {_count(len(payload['standing']), 'reproduced claim')}"
+        )
+
     def _on_lead_signed(self, payload: Mapping[str, Any]) -> str:
         seat = self._done("lead", payload, str(payload["summary"])[:200])
         return f"lead {seat.model} signed: {seat.note}"
@@ -208,9 +230,18 @@ class RunView:
         if self.outcome == "rejected":
             return f"{standing[0]['claim']['text']} ({standing[0]['why']})"
         untested = [item for item in judged if item["state"] == "advisory" and item["is_agreed"]]
+        killed = sum(item["state"] == "killed" for item in judged)
+        shown_false = sum(item["why"].startswith("shown false") for item in judged)
         fixed = sum(item["state"] == "fixed" for item in judged)
-        short = sum(item["state"] in {"advisory", "dismissed"} and not item["is_agreed"] for item in judged)
+        short = sum(
+            item["state"] in {"advisory", "dismissed"}
+            and not item["is_agreed"]
+            and not item["why"].startswith("shown false")
+            for item in judged
+        )
         parts = [f"{_count(fixed, 'claim')} fixed"] if fixed else []
+        parts += [f"{_count(killed, 'claim')} killed"] if killed else []
+        parts += [f"{_count(shown_false, 'claim')} shown false by a test"] if shown_false else []
         parts += [f"low: {item['claim']['text']}" for item in standing]
         parts += [f"agreed but untested, {i['claim']['severity']}: {i['claim']['text']}" for i in untested]
         parts += [f"{_count(short, 'claim')} short of the quorum"] if short else []

@@ -17,7 +17,7 @@ from workers.core.answers import Answer, parse
 from workers.core.reply import Completion, CompletionRequest, FinishReason, Message
 from workers.core.reply_repair import MalformedReplyError, Rung, repair
 from workers.core.run import Stage
-from workers.core.team import SeatAt
+from workers.core.team import Seat, SeatAt
 from workers.errors import ConsensusError, SettingsError
 from workers.governor.accounts import LowQuota
 from workers.governor.base import Lane
@@ -187,21 +187,26 @@ def ask(
     answer_type: type[_Answer],
     render_user: Callable[[], str],
     always_escalates: bool = False,
+    role: str | None = None,
+    seat: Seat | None = None,
 ) -> Answered[_Answer]:
     """The seat's answer to its role's question.
+
+    `role` and `seat`: for work that asks several roles, each of its own chain; else those of the stage.
 
     `always_escalates`: the lead's `max_tokens` grows with every attempt, whatever the last one died of, because
     its answer is the longest and nothing stands behind it.
     Raises: SeatFailedError when no model of the chain could be used; BudgetExhaustedError; RunCancelledError;
     SlotTimeoutError.
     """
-    context, key, place, progress = work.context, work.key, work.place, work.progress
+    context, key, progress = work.context, work.key, work.progress
+    place = work.place if seat is None else dataclasses.replace(work.place, seat=seat)
     models = context.models
     try:
         chosen = models.chain(place.seat, place.index, is_lead=key.stage is Stage.LEAD)
     except (SettingsError, ProviderError) as error:
         raise SeatFailedError("no_provider", str(error)) from None
-    role = {"panel": "reviewer"}.get(key.stage, key.stage)
+    role = role or {Stage.PANEL: "reviewer", Stage.REFUTE: "refuter"}.get(key.stage, key.stage.value)
     asking: Asking[_Answer] = Asking(
         context=context,
         key=key,

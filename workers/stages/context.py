@@ -17,6 +17,7 @@ from workers.governor.breaker import Refusal
 from workers.provenance.repository.stages import SeatKey
 from workers.provenance.session import Database
 from workers.providers.chain import Link
+from workers.sandbox.base import Cage
 
 
 class Models(Protocol):
@@ -87,6 +88,7 @@ class Context:
     sleep: Callable[[float], None]
     render: Callable[..., str]
     at_work: AtWork
+    cage: Cage
     price_of: PriceOf = no_prices
 
 

@@ -1,4 +1,7 @@
-"""The lead fixes what it can and signs the final code."""
+"""The lead decides and signs: it explains, fixes and orders. What stands is worked out by code afterwards.
+
+Its version is run before it is taken: one that breaks a test which passed before is sent back once, and if the next one
+does so too, the coder's code stays."""
 
 from __future__ import annotations
 
@@ -7,37 +10,106 @@ import json
 from typing import Any
 
 from workers.core.answers import LeadAnswer, to_rulings
+from workers.core.judgement import FixWord
 from workers.core.run import Stage
-from workers.stages.ask import ask, provenance_of
-from workers.stages.consensus import claim_lines, reviews_of, tally_of
+from workers.stages.ask import Answered, ask, provenance_of
+from workers.stages.consensus import claim_lines, reviews_of
+from workers.stages.rewrite import Checked, check_rewrite
 from workers.stages.seat import Work
+from workers.stages.seating import refuted_in
+from workers.stages.tallied import tally_of
 
 
 def sign(work: Work) -> tuple[str, dict[str, Any]]:
     """Final files and a ruling a claim. With consensus dead the lead arbitrates on the raw reviews."""
-    candidate = work.results[Stage.CODER, "coder"]
-    counted = work.results.get((Stage.CONSENSUS, "consensus"))
-    answered = ask(
-        work,
-        answer_type=LeadAnswer,
-        always_escalates=True,
-        render_user=lambda: work.context.render(
-            "material.md",
-            spec=work.material.spec,
-            files=candidate["files"],
-            tests=work.material.tests,
-            claims=claim_lines(tally_of(counted).claims) if counted else "",
-            reviews="" if counted else _review_lines(work),
-        ),
-    )
+    candidate = work.results[Stage.CODER, "coder"]["files"]
+    answered = _ask(work, "")
+    # A file that the lead left out stays as it was; dropping one silently is not a fix.
+    files = {**candidate, **answered.answer.files}
+    checked = check_rewrite(work, files)
+    kept = list(checked.kept)
+    if checked.broken:
+        answered = _ask(work, _broken_lines(checked))
+        files = {**candidate, **answered.answer.files}
+        checked = check_rewrite(work, files)
+        kept += checked.kept
+    if checked.broken:
+        files, checked = candidate, _discarded(checked)
     return "lead.signed", {
         "seat": work.key.seat,
-        # A file that the lead left out stays as it was; dropping one silently is not a fix.
-        "files": {**candidate["files"], **answered.answer.files},
+        "files": files,
         "rulings": [dataclasses.asdict(ruling) for ruling in to_rulings(answered.answer)],
+        "decision": answered.answer.decision,
+        "fixes": [dataclasses.asdict(fix) for fix in checked.fixes],
+        "tests": dataclasses.asdict(checked.tests) if checked.tests else None,
+        **({"runs": kept} if kept else {}),
         "summary": answered.answer.summary,
         **provenance_of(answered),
     }
+
+
+def _ask(work: Work, complaint: str) -> Answered[LeadAnswer]:
+    counted = work.results.get((Stage.CONSENSUS, "consensus"))
+    return ask(
+        work,
+        answer_type=LeadAnswer,
+        always_escalates=True,
+        render_user=lambda: (
+            work.context.render(
+                "material.md",
+                spec=work.material.spec,
+                files=work.results[Stage.CODER, "coder"]["files"],
+                tests=work.material.tests,
+                claims=_claim_lines(work) if counted else "",
+                reviews="" if counted else _review_lines(work),
+            )
+            + complaint
+        ),
+    )
+
+
+def _broken_lines(checked: Checked) -> str:
+    return (
+        "\n\nYour last version broke these tests, which pass on the code above. Sign a version that keeps them green:\n"
+        + "\n".join(checked.broken)
+    )
+
+
+def _discarded(checked: Checked) -> Checked:
+    """The rewrite is thrown away: what it mended is not mended."""
+    return dataclasses.replace(
+        checked,
+        fixes=tuple(
+            dataclasses.replace(fix, word=FixWord.STANDS, detail="the lead's version was discarded")
+            for fix in checked.fixes
+        ),
+        tests=dataclasses.replace(
+            checked.tests,
+            green_after=checked.tests.green_before,
+            red_after=tuple(
+                sorted({*checked.tests.green_after, *checked.tests.red_after} - {*checked.tests.green_before})
+            ),
+            is_rewrite_discarded=True,
+        )
+        if checked.tests
+        else None,
+    )
+
+
+def _claim_lines(work: Work) -> str:
+    """The claims with what refuters and gate said of them."""
+    refuted = {item.claim_id: item for item in refuted_in(work.results)}
+    proofs = {result["claim"]: result for (stage, _), result in work.results.items() if stage is Stage.GATE}
+    lines = []
+    for line in claim_lines(tally_of(work.results[Stage.CONSENSUS, "consensus"]).claims).splitlines():
+        claim = json.loads(line)
+        found, proof = refuted.get(claim["id"]), proofs.get(claim["id"])
+        if found is not None:
+            claim |= {"refuter": found.standing, "refuter_reason": found.reason}
+        if proof is not None:
+            claim |= {"gate": proof["proof"], "gate_detail": proof["detail"], "test": proof.get("test", "")}
+        lines.append(json.dumps(claim, ensure_ascii=False))
+    return "\n".join(lines)
 
 
 def _review_lines(work: Work) -> str:

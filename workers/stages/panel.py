@@ -10,6 +10,7 @@ from workers.core.artefact import Span, numbered
 from workers.core.finding import Evidence, Finding, Review, Severity
 from workers.core.run import Stage
 from workers.stages.ask import ask, provenance_of
+from workers.stages.rounds import killed_digest
 from workers.stages.seat import Work
 
 
@@ -19,13 +20,16 @@ def review_candidate(work: Work) -> tuple[str, dict[str, Any]]:
     answered = ask(
         work,
         answer_type=ReviewAnswer,
-        render_user=lambda: work.context.render(
-            "material.md",
-            spec=work.material.spec,
-            files={path: numbered(text) for path, text in candidate["files"].items()},
-            tests=work.material.tests,
-            claims="",
-            reviews="",
+        render_user=lambda: (
+            work.context.render(
+                "material.md",
+                spec=work.material.spec,
+                files={path: numbered(text) for path, text in candidate["files"].items()},
+                tests=work.material.tests,
+                claims="",
+                reviews="",
+            )
+            + _killed_before(work)
         ),
     )
     review = to_review(
@@ -40,6 +44,12 @@ def review_candidate(work: Work) -> tuple[str, dict[str, Any]]:
         "summary": review.summary,
         **provenance_of(answered),
     }
+
+
+def _killed_before(work: Work) -> str:
+    """What refuters killed in the round before, so that nobody proposes it again; empty in the first."""
+    killed = killed_digest(work.previous) if work.previous else []
+    return work.context.render("killed.md", killed=killed) if killed else ""
 
 
 def finding_data(finding: Finding) -> dict[str, Any]:
