@@ -75,6 +75,9 @@ class Remark(Strict):
     agreed: str
     suggested_test: str | None = None
     suggested_fix: str | None = None
+    #: Words of the spec that decide it, and the test of them that the simulated prover writes.
+    rule: str = ""
+    test: str = ""
     lead: LeadMove
 
     @property
@@ -207,6 +210,15 @@ class Problem(Strict):
                 raise ValueError(
                     f"inventions.{name}: there is nothing to fix; 'does' may be uphold or dismiss"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _every_rule_stands_in_the_spec(self) -> Self:
+        for name, remark in self.remarks.items():
+            if remark.rule and fold(remark.rule) not in fold(self.spec):
+                raise ValueError(f"{name}: 'rule' must be words of the spec")
+            if bool(remark.rule) != bool(remark.test):
+                raise ValueError(f"{name}: 'rule' and 'test' go together")
         return self
 
     @model_validator(mode="after")
