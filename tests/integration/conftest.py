@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from celery.contrib.testing.worker import start_worker
 
+from api.schemas import EventOut
 from tests.cages import NoCage
 from tests.factories import make_team
 from tests.integration.model_server import ModelServer, model_server
@@ -20,12 +21,13 @@ from workers.celery_app import app, configure
 from workers.core.budget import Price
 from workers.core.team import Team
 from workers.enqueue import submit_run
-from workers.provenance import payload
+from workers.provenance import ledger, payload
 from workers.provenance.repository import runs
 from workers.provenance.repository.runs import NewRun, Run
 from workers.provenance.session import Database
 from workers.sandbox.base import Cage
 from workers.settings import Settings
+from workers.stages.replay import replay
 from workers.tasks import pipeline, rescue  # noqa: F401 - registers the tasks
 from workers.wiring import close_runtime, new_id, now, runtime
 
@@ -123,13 +125,25 @@ class Bench:
             pause()
         return run
 
-    def verdict(self, run_id: str) -> dict[str, Any]:
+    def verdict(self, run_id: str, *, replays: bool = True) -> dict[str, Any]:
+        """The verdict; `replays` is false where a test changed rows behind the ledger's back."""
         run = self.ended(run_id)
         assert run.verdict_digest is not None
         with self.database.begin() as connection:
             verdict = payload.load(connection, run.verdict_digest)
         assert isinstance(verdict, dict)
+        # Whatever happened to the run, its ledger alone gives the same verdict.
+        assert not replays or replay(self.provenance(run_id)).problem is None
         return verdict
+
+    def provenance(self, run_id: str) -> dict[str, Any]:
+        """What GET /v1/runs/{id}/provenance answers."""
+        run = self.run(run_id)
+        with self.database.begin() as connection:
+            entries = ledger.read(connection, run_id)
+            team = payload.load(connection, run.team_digest)
+        events = [EventOut.of(entry).model_dump(mode="json") for entry in entries]
+        return {"run_id": run_id, "head": run.ledger_head, "team": team, "events": events}
 
 
 def pause() -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from workers import settings
-from workers.cli import demo, inspect, limits, run, sandbox, score, serve, simulate, trajectories
+from workers.cli import demo, inspect, limits, replay, run, sandbox, score, serve, simulate, trajectories
 from workers.errors import ConsensusError
 
 #: Usage or refused input (DESIGN §7).
@@ -34,6 +34,7 @@ serve.register(app)
 simulate.register(app)
 demo.register(app)
 sandbox.register(app)
+replay.register(app)
 
 
 def main() -> None:
