@@ -45,7 +45,8 @@ class TestsCage:
         self.seen.append(workspace)
         plan = json.loads(command[-1])
         report = {
-            path: [self.runs(workspace, path) for _ in range(plan["repeats"])] for path in plan["files"]
+            path: [self.runs(workspace, path) for _ in range(repeats)]
+            for path, repeats in plan["repeats"].items()
         }
         return result(json.dumps(report).encode(), limits)
 

@@ -19,14 +19,19 @@ from workers.core.finding import Severity
 from workers.core.refutation import COSTLY_SEVERITY
 from workers.core.team import Policy
 
-#: Where the deciding test lies in the cage; no file of the code may be taken for it.
-TEST_PATH = "consensus_gate/test_claim.py"
+#: Where deciding tests lie in the cage; no file of the code may be taken for one.
+GATE_FOLDER = "consensus_gate/"
+TEST_PATH = f"{GATE_FOLDER}test_claim.py"
 #: A claim of less is about style and is never tested: it rejects nothing.
 PROVABLE_SEVERITY = Severity.MEDIUM
 #: Errors that say a test could not even begin, when the test's own lines raise them.
 _SETUP_ERRORS = frozenset(
     {"ImportError", "ModuleNotFoundError", "AttributeError", "NameError", "SyntaxError", "FileNotFoundError"}
 )
+
+#: A test that looks at the code's text tells the control from the code by its letters and not by what it does.
+_READERS = frozenset({"inspect", "ast", "dis", "tokenize", "linecache", "symtable", "subprocess"})
+_READING_NAMES = frozenset({"__file__", "__code__", "__loader__", "__spec__"})
 
 Outcome = Literal["passed", "failed", "error", "skipped"]
 
@@ -131,6 +136,24 @@ def test_names(source: str) -> tuple[str, ...]:
 test_names.__test__ = False  # type: ignore[attr-defined]  # pytest would collect it
 
 
+def reads_source(source: str) -> str | None:
+    """By what a test would read the code's text, or None. Raises: SyntaxError for what is no Python."""
+    for node in ast.walk(ast.parse(source)):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        elif isinstance(node, ast.Attribute) and node.attr in _READING_NAMES:
+            return node.attr
+        elif isinstance(node, ast.Name) and node.id in _READING_NAMES:
+            return node.id
+        found = next((name for name in names if name.partition(".")[0] in _READERS), None)
+        if found:
+            return found
+    return None
+
+
 def is_rule_of(quote: str, spec: str) -> bool:
     """Whether the sentence that the prover says it checks stands in the spec, white space folded."""
     wanted = fold(quote)
@@ -143,7 +166,10 @@ def guards(*tests: Mapping[str, str]) -> dict[str, str]:
     return {
         path: text
         for path, text in sorted(merged.items())
-        if path.endswith(".py") and _is_test_file(path.rpartition("/")[2]) and test_names(text)
+        if not path.startswith(GATE_FOLDER)
+        and path.endswith(".py")
+        and _is_test_file(path.rpartition("/")[2])
+        and test_names(text)
     }
 
 
@@ -304,7 +330,9 @@ def _bare(name: str) -> str:
 def _message(run: FileRun) -> str:
     if run.told is Told.HUNG:
         return "the test does not end"
-    return next((case.message or case.error for case in run.cases if case.outcome != "passed"), "")[:300]
+    text = next((case.message or case.error for case in run.cases if case.outcome != "passed"), "")
+    # Below its first line pytest explains values, with addresses that are others every time.
+    return text.strip().partition("\n")[0][:300]
 
 
 def _inconclusive(reason: str, detail: str) -> Judged:

@@ -183,13 +183,14 @@ def main() -> None:
     plan = json.loads(sys.argv[-1])
     # Nobody of this user reads or changes the keeper's memory from outside.
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    reports: dict[str, list[dict[str, Any]]] = {path: [] for path in plan["files"]}
-    for repeat in range(plan["repeats"]):
-        for path in plan["files"]:
+    reports: dict[str, list[dict[str, Any]]] = {}
+    for path, repeats in plan["repeats"].items():
+        found = reports[path] = []
+        for repeat in range(repeats):
             watch = plan["watch"] if repeat == 0 and path == plan["watched_by"] else None
             # What hung once is not waited for again; the second cage tells whether it always does.
-            is_hanging = bool(reports[path]) and reports[path][-1]["told"] == "hung"
-            reports[path].append({"told": "hung"} if is_hanging else keep(path, watch, plan["seconds"]))
+            is_hanging = bool(found) and found[-1]["told"] == "hung"
+            found.append({"told": "hung"} if is_hanging else keep(path, watch, plan["seconds"]))
     print(json.dumps(reports))  # noqa: T201 - the report
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from workers.core.artefact import Files, Span
-from workers.core.proof import TEST_PATH, CageRun, FileRun, TestCase, Told
+from workers.core.proof import GATE_FOLDER, TEST_PATH, CageRun, FileRun, TestCase, Told
 from workers.sandbox.base import Cage, CageResult, Ending, Limits, Unprovable
 
 #: A test that fails one time in two ends the same way in all of two cages and this many repeats in one case of 16,384.
@@ -48,46 +48,43 @@ def run_tests(
     limits: Limits,
     *,
     watch: Span | None = None,
-    repeats: int = REPEATS,
 ) -> tuple[CageRun, CageResult] | Unprovable:
-    """Run files of tests over the code, each `repeats` times, in one fresh cage.
+    """Run files of tests over the code in one fresh cage: deciding tests `REPEATS` times, guard tests once.
 
     The code may bring no file of the tests' names: theirs are on top. `watch`: lines of which the deciding test says
     whether it reached them. Raises: InputError, CageError, as the cage does.
     """
+    repeats = {path: REPEATS if path.startswith(GATE_FOLDER) else 1 for path in tests}
     plan = {
-        "files": list(tests),
         "repeats": repeats,
         # Every repeat of every file could hang; the cage's own limit comes after all of them.
-        "seconds": round(
-            max(0.5, (limits.timeout_seconds - _KEEPER_SECONDS) / max(1, repeats * len(tests))), 2
-        ),
+        "seconds": round(max(0.5, (limits.timeout_seconds - _KEEPER_SECONDS) / sum(repeats.values())), 2),
         "watch": None if watch is None else {"path": watch.path, "start": watch.start, "end": watch.end},
         "watched_by": TEST_PATH,
     }
     result = cage.run({**code, **tests}, ("python", "-P", "-c", _KEEPER, json.dumps(plan)), limits)
     if isinstance(result, Unprovable):
         return result
-    return read_report(result, list(tests), repeats), result
+    return read_report(result, repeats), result
 
 
-def read_report(result: CageResult, paths: Sequence[str], repeats: int) -> CageRun:
+def read_report(result: CageResult, repeats: Mapping[str, int]) -> CageRun:
     """What the keeper said. Anything but its one whole line, with an exit code of 0, is no report."""
     if result.ending is not Ending.EXITED:
         return CageRun(problem=f"the cage ended with {result.ending.value.replace('_', ' ')}")
     if result.exit_code != 0 or result.stdout.truncated:
         return CageRun(problem=f"the keeper of the tests ended with exit code {result.exit_code}")
     try:
-        runs = _whole(json.loads(result.stdout.tail), paths, repeats)
+        runs = _whole(json.loads(result.stdout.tail), repeats)
     except (ValueError, KeyError, TypeError):
         runs = None
     return CageRun(files=runs) if runs else CageRun(problem="what the cage wrote is not its keeper's report")
 
 
-def _whole(report: Any, paths: Sequence[str], repeats: int) -> dict[str, tuple[FileRun, ...]] | None:
+def _whole(report: Any, repeats: Mapping[str, int]) -> dict[str, tuple[FileRun, ...]] | None:
     """Every file with every repeat and nothing else. Raises: ValueError, KeyError, TypeError for another shape."""
-    runs = {path: tuple(_file_run(_Run.model_validate(item)) for item in report[path]) for path in paths}
-    is_whole = set(report) == set(paths) and all(len(found) == repeats for found in runs.values())
+    runs = {path: tuple(_file_run(_Run.model_validate(item)) for item in report[path]) for path in repeats}
+    is_whole = set(report) == set(repeats) and all(len(runs[path]) == repeats[path] for path in repeats)
     return runs if is_whole else None
 
 

@@ -16,6 +16,7 @@ from workers.core.proof import (
     control_problem,
     is_rule_of,
     judge,
+    reads_source,
     test_names,
 )
 from workers.core.run import Stage
@@ -81,6 +82,9 @@ class _Proving:
             return _unprovable("no_rule", "the sentence that the test is said to check is not in the spec")
         if not test_names(source):
             return _unprovable("no_test", "the prover's file defines no test")
+        reader = reads_source(source)
+        if reader:
+            return _unprovable("reads_source", f"the test looks at the code's text by {reader}")
         control = self._control(proof)
         return control if isinstance(control, Judged) else self._tried(source, control)
 
@@ -100,7 +104,7 @@ class _Proving:
         return _unprovable("no_control", problem) if problem else files
 
     def _tried(self, source: str, control: dict[str, str]) -> Judged:
-        guarding = {path: text for path, text in guard_tests(self._work).items() if path != TEST_PATH}
+        guarding = guard_tests(self._work)
         tests = {TEST_PATH: source, **guarding}
         on_code = try_out(self._work, "code", self._code, tests, watch=self._claim.span)
         self._keep(on_code)

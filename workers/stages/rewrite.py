@@ -8,7 +8,7 @@ from typing import Any
 
 from workers.core.artefact import Files
 from workers.core.judgement import FixCheck, FixWord
-from workers.core.proof import Proof, green, passes, test_names
+from workers.core.proof import GATE_FOLDER, Proof, green, passes, test_names
 from workers.core.receipt import TestReceipt
 from workers.core.run import Stage
 from workers.stages.seat import Work
@@ -52,7 +52,7 @@ def _run(
     work: Work, candidate: Files, signed: Files, guarding: Mapping[str, str], claims: Mapping[str, str]
 ) -> Checked:
     before: Trial | None = try_out(work, "code", candidate, guarding) if guarding else None
-    paths = {f"consensus_gate/test_{claim_id.lower()}.py": claim_id for claim_id in claims}
+    paths = {f"{GATE_FOLDER}test_{claim_id.lower()}.py": claim_id for claim_id in claims}
     deciding = {path: claims[claim_id] for path, claim_id in paths.items()}
     after = try_out(work, "signed", signed, {**guarding, **deciding})
     was_green = green(before.runs, guarding) if before else frozenset()

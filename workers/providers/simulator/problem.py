@@ -111,9 +111,12 @@ class Bug(Remark):
 
 
 class Invention(Remark):
-    """A remark that is wrong: `at` stands in good code, `quote` may stand nowhere."""
+    """A remark that is wrong: `at` stands in good code, `quote` may stand nowhere. `survives`: the simulated refuter
+    lets it pass. `control`: files that the simulated control mends it with."""
 
     at: str
+    survives: bool = False
+    control: dict[str, str] = {}
 
     @property
     def anchor(self) -> str:

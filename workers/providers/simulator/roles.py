@@ -17,7 +17,7 @@ from workers.core.artefact import fold
 from workers.providers.simulator.catalogue import Catalogue
 from workers.providers.simulator.edit import line_range, replace_block
 from workers.providers.simulator.material import Question, read_question
-from workers.providers.simulator.problem import Bug, Problem, Remark
+from workers.providers.simulator.problem import Bug, Invention, Problem, Remark
 
 PLACEHOLDER_PATH = "simulated_placeholder.py"
 _PLACEHOLDER_LINE = '"""A simulated placeholder for an unknown specification. It solves nothing.'
@@ -148,9 +148,9 @@ def _refuter(asked: Asked) -> dict[str, Any]:
     """Kills what it knows to be invented, with the line that shows it; a planted bug survives."""
     remark = _claimed(asked)
     files = asked.question.files
-    if remark is None or asked.problem is None:
+    if not isinstance(remark, Bug | Invention):
         return _refutation("cannot_tell", "This is a simulated model and it does not know this claim.")
-    if isinstance(remark, Bug):
+    if isinstance(remark, Bug) or remark.survives:
         return _refutation("survives", "The lines in question do what the claim says.")
     quoted = [
         {"path": path, "line": lines[0], "quote": remark.anchor}
@@ -184,6 +184,9 @@ def _mended(asked: Asked) -> dict[str, str]:
     for claim in asked.question.claims:
         name = _name_behind(asked.problem, claim) if asked.problem else None
         bug = asked.problem.bugs.get(name) if asked.problem and name else None
+        invention = asked.problem.inventions.get(name) if asked.problem and name else None
+        if invention is not None:
+            files |= invention.control
         for path, text in files.items():
             changed = replace_block(text, bug.planted, bug.good) if bug else None
             if changed is not None:
