@@ -42,7 +42,7 @@ from workers.stages.replay import replay
 PRICES = (3.0, 15.0)
 DEADLINE_SECONDS = 3600.0
 
-console = Console()
+console = Console(width=150)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -187,10 +187,8 @@ def _report(
     for row in rows:
         if not row.is_right:
             console.print(f"[red]wrong[/] {row.program}: {row.kind} is {row.word} ({row.reason})")
-    is_overruled = (
-        ten["is_agreed"] and len(ten["claim"]["flagged_by"]) == 10 and not ten["stands"]
-        and ten["proved"]["proof"] == "not_reproduced"
-    )  # fmt: skip
+    is_unanimous = ten["is_agreed"] and len(ten["claim"]["flagged_by"]) == 10
+    is_overruled = is_unanimous and not ten["stands"] and ten["proved"]["proof"] == "not_reproduced"
     console.print(
         f"panel of ten: {len(ten['claim']['flagged_by'])} heads agree on a defect that is none; "
         f"{ten['state']}: {ten['why']}"

@@ -133,7 +133,6 @@ class Program:
         }
         controls = {
             "lying prover and control": {self.path: mended},
-            "flaky": {self.path: mended},
             "os._exit in the control": {self.path: f"import os\nos._exit(0)\n{good}"},
             "forged conftest": {self.path: good, "conftest.py": _FORGERY},
             "control = code": {},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workers.core.artefact import Span
+from workers.core.consensus import Claim
 from workers.core.finding import Evidence, Finding, Review, Severity
 from workers.core.team import Team
 
@@ -34,6 +35,21 @@ def make_finding(
         "evidence": (Evidence(path="a.py", line=line, quote=f"line_{line} = {line}"),),
     }
     return Finding(**{**values, **changes})
+
+
+def make_claim(claim_id: str = "C1", *, flagged_by: tuple[str, ...] = ("left",), **changes: Any) -> Claim:
+    """A claim about line 3 of `FILES`, each flagger of a family of its own."""
+    values: dict[str, Any] = {
+        "text": "the sum overflows for large input",
+        "category": "correctness",
+        "severity": Severity.MEDIUM,
+        "span": Span(path="a.py", start=3, end=3),
+        "finding_ids": tuple(f"{name}/1/1" for name in flagged_by),
+        "families": tuple(f"family-{name}" for name in flagged_by),
+        "agreement": round(len(flagged_by) / 3, 3),
+        "weighted_agreement": round(len(flagged_by) / 3, 3),
+    }
+    return Claim(claim_id=claim_id, flagged_by=flagged_by, **{**values, **changes})
 
 
 def make_review(reviewer: str, *findings: Finding, family: str | None = None) -> Review:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Literal
@@ -315,8 +316,15 @@ def _could_not_begin(case: TestCase, spec: str) -> bool:
         return True
     if case.error not in _SETUP_ERRORS or case.raised_in != TEST_PATH:
         return False
-    named = [part for part in case.message.split("'")[1::2] if part]
-    return not any(name in spec for name in named)
+    missing = _missing_name(case)
+    return not missing or re.search(rf"\b{re.escape(missing)}\b", spec) is None
+
+
+def _missing_name(case: TestCase) -> str:
+    """What was not there, from the interpreter's own sentence: the first quoted name, of attributes the one behind."""
+    before, found, after = case.message.partition("no attribute ")
+    quoted = (after if found else before).split("'")
+    return quoted[1].rpartition(".")[2] if len(quoted) > 1 else ""
 
 
 def _signature(run: FileRun) -> tuple[object, ...]:
