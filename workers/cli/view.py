@@ -228,6 +228,8 @@ class RunView:
         judged = sorted(self.verdict["claims"], key=lambda item: -_RANK[item["claim"]["severity"]])
         standing = [item for item in judged if item["stands"]]
         if self.outcome == "rejected":
+            if not standing:
+                return f"fails {', '.join(self.verdict['tests']['red_submitted'])}"
             return f"{standing[0]['claim']['text']} ({standing[0]['why']})"
         untested = [item for item in judged if item["state"] == "advisory" and item["is_agreed"]]
         killed = sum(item["state"] == "killed" for item in judged)
@@ -298,7 +300,7 @@ def verdict_panel(view: RunView) -> RenderableType:
         receipt += f"; {_count(coverage['unsupported_findings'], 'finding')} without evidence not counted"
     if verdict["notes"]:
         receipt += f"; {', '.join(verdict['notes'])}"
-    parts.append(Text(receipt, style="dim"))
+    parts += [Text(line, style="dim") for line in [receipt, *_work_done(verdict)]]
     outcome = str(view.outcome)
     return Panel(
         Group(*parts),
@@ -306,6 +308,32 @@ def verdict_panel(view: RunView) -> RenderableType:
         subtitle=view.run_id,
         border_style=OUTCOME_STYLE[outcome],
     )
+
+
+def _work_done(verdict: Mapping[str, Any]) -> list[str]:
+    """What refuters, gate, tests and rounds did, a line each, where they did something."""
+    lines = []
+    if (refuted := verdict.get("refutation")) is not None:
+        line = f"refuters: {refuted['killed']} of {_count(refuted['asked'], 'claim')} killed"
+        line += f", {_count(refuted['void'], 'kill')} void" if refuted["void"] else ""
+        line += f", {len(refuted['unanswered'])} without an answer" if refuted["unanswered"] else ""
+        lines.append(line)
+    if (gate := verdict.get("gate")) is not None:
+        counts = ("reproduced", "not_reproduced", "inconclusive", "unprovable")
+        done = ", ".join(f"{gate[name]} {name.replace('_', ' ')}" for name in counts if gate[name])
+        undecided = ", ".join(f"{claim} {reason}" for claim, reason in gate["undecided"])
+        lines.append(f"gate: {done or 'nothing tested'}" + (f" ({undecided})" if undecided else ""))
+    for cost in verdict.get("costs", ()):
+        price = "" if cost["cost_usd"] is None else f", {money(cost['cost_usd'])}"
+        lines.append(f"{_count(cost['claims'], 'claim')} {cost['state']}: {cost['seconds']:g} s{price}")
+    if (tests := verdict.get("tests")) is not None:
+        lines.append(
+            f"tests: {len(tests['green_after'])} green, {len(tests['red_after'])} red"
+            + (f" ({tests['problem']})" if tests["problem"] else "")
+        )
+    if (rounds := verdict.get("rounds")) is not None:
+        lines.append(f"{_count(rounds['count'], 'round')}, {rounds['stopped'].replace('_', ' ')}")
+    return lines
 
 
 def _claims_table(judged: list[Mapping[str, Any]], *, valid: int) -> Table:

@@ -54,13 +54,15 @@ class Cost:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TestReceipt:
-    """The submitted and the coder's tests in the cage. `problem`: why they were not run, or empty."""
+    """The submitted and the coder's tests in the cage. `red_submitted`: those that came with the spec and do not
+    pass on the signed code. `problem`: why they were not run, or empty."""
 
     __test__ = False  # pytest would collect it
 
     green_before: tuple[str, ...]
     green_after: tuple[str, ...]
     red_after: tuple[str, ...]
+    red_submitted: tuple[str, ...]
     is_rewrite_discarded: bool
     problem: str = ""
 

@@ -138,6 +138,9 @@ def decide(case: Case) -> Verdict:
         judge(claim, dossiers.get(claim.claim_id, Dossier()), changes, policy) for claim in case.tally.claims
     )
     rejecting = any(item.stands and item.claim.severity >= REJECTING_SEVERITY for item in judged)
+    # A team that runs the submitted tests holds the code to them: what fails one is not what was asked for.
+    is_red = case.policy.coder_tests and case.tests is not None and bool(case.tests.red_submitted)
+    rejecting = rejecting or is_red
     outcome = Outcome.DEGRADED if reasons else Outcome.REJECTED if rejecting else Outcome.ACCEPTED
     return Verdict(
         outcome=outcome,
@@ -243,6 +246,8 @@ def _notes(case: Case, judged: Sequence[JudgedClaim]) -> tuple[str, ...]:
         notes.append("fix_unverified")
     if any(item.is_override for item in judged):
         notes.append("override")
+    if case.tests is not None and case.tests.red_after:
+        notes.append("tests_failing")
     if case.tests is not None and case.tests.is_rewrite_discarded:
         notes.append("rewrite_discarded")
     if case.rounds is not None and case.rounds.stopped == "oscillation":

@@ -145,6 +145,7 @@ def _tests(found: Mapping[str, Any] | None) -> TestReceipt | None:
         green_before=tuple(found["green_before"]),
         green_after=tuple(found["green_after"]),
         red_after=tuple(found["red_after"]),
+        red_submitted=tuple(found["red_submitted"]),
         is_rewrite_discarded=found["is_rewrite_discarded"],
         problem=found["problem"],
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from workers.core.answers import LeadAnswer, to_rulings
 from workers.core.judgement import FixWord
+from workers.core.receipt import TestReceipt
 from workers.core.run import Stage
 from workers.stages.ask import Answered, ask, provenance_of
 from workers.stages.consensus import claim_lines, reviews_of
@@ -34,7 +35,7 @@ def sign(work: Work) -> tuple[str, dict[str, Any]]:
         checked = check_rewrite(work, files)
         kept += checked.kept
     if checked.broken:
-        files, checked = candidate, _discarded(checked)
+        files, checked = candidate, _discarded(checked, work)
     return "lead.signed", {
         "seat": work.key.seat,
         "files": files,
@@ -75,7 +76,7 @@ def _broken_lines(checked: Checked) -> str:
     )
 
 
-def _discarded(checked: Checked) -> Checked:
+def _discarded(checked: Checked, work: Work) -> Checked:
     """The rewrite is thrown away: what it mended is not mended."""
     return dataclasses.replace(
         checked,
@@ -83,16 +84,20 @@ def _discarded(checked: Checked) -> Checked:
             dataclasses.replace(fix, word=FixWord.STANDS, detail="the lead's version was discarded")
             for fix in checked.fixes
         ),
-        tests=dataclasses.replace(
-            checked.tests,
-            green_after=checked.tests.green_before,
-            red_after=tuple(
-                sorted({*checked.tests.green_after, *checked.tests.red_after} - {*checked.tests.green_before})
-            ),
-            is_rewrite_discarded=True,
-        )
-        if checked.tests
-        else None,
+        tests=_receipt_of_candidate(checked.tests, work) if checked.tests else None,
+    )
+
+
+def _receipt_of_candidate(tests: TestReceipt, work: Work) -> TestReceipt:
+    """What the runs say of the coder's code, which is what is signed now."""
+    known = {*tests.green_before, *tests.green_after, *tests.red_after}
+    red = tuple(sorted(known - {*tests.green_before}))
+    return dataclasses.replace(
+        tests,
+        green_after=tests.green_before,
+        red_after=red,
+        red_submitted=tuple(name for name in red if name.partition("::")[0] in work.material.tests),
+        is_rewrite_discarded=True,
     )
 
 

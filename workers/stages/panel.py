@@ -9,13 +9,27 @@ from workers.core.answers import ReviewAnswer, to_review
 from workers.core.artefact import Span, numbered
 from workers.core.finding import Evidence, Finding, Review, Severity
 from workers.core.run import Stage
-from workers.stages.ask import ask, provenance_of
+from workers.stages.ask import Answered, ask, provenance_of
 from workers.stages.rounds import killed_digest
 from workers.stages.seat import Work
 
 
 def review_candidate(work: Work) -> tuple[str, dict[str, Any]]:
-    """This seat's findings about the candidate."""
+    """This seat's findings about the candidate, in as many passes as the team asks for."""
+    passes = [_look(work, number) for number in range(1, work.team.policy.passes + 1)]
+    answered, first = passes[0]
+    findings = [finding for _, review in passes for finding in review.findings]
+    return "review.arrived", {
+        "seat": work.key.seat,
+        "findings": [finding_data(finding) for finding in findings],
+        "summary": "\n".join(review.summary for _, review in passes if review.summary) or first.summary,
+        **({"passes": len(passes)} if len(passes) > 1 else {}),
+        **provenance_of(answered),
+        "simulated": any(answered.is_simulated for answered, _ in passes),
+    }
+
+
+def _look(work: Work, pass_number: int) -> tuple[Answered[ReviewAnswer], Review]:
     candidate = work.results[Stage.CODER, "coder"]
     answered = ask(
         work,
@@ -37,13 +51,9 @@ def review_candidate(work: Work) -> tuple[str, dict[str, Any]]:
         reviewer=work.key.seat,
         model=f"{answered.link.provider}/{answered.link.model}",
         family=answered.link.family,
+        pass_number=pass_number,
     )
-    return "review.arrived", {
-        "seat": work.key.seat,
-        "findings": [finding_data(finding) for finding in review.findings],
-        "summary": review.summary,
-        **provenance_of(answered),
-    }
+    return answered, review
 
 
 def _killed_before(work: Work) -> str:

@@ -44,7 +44,9 @@ def check_rewrite(work: Work, signed: Files) -> Checked:
                 FixCheck(claim_id=claim_id, word=FixWord.UNCHECKED, detail=error.detail)
                 for claim_id in claims
             ),
-            tests=_receipt(frozenset(), frozenset(), guarding, problem=error.detail) if guarding else None,
+            tests=_receipt(work, frozenset(), frozenset(), guarding, problem=error.detail)
+            if guarding
+            else None,
         )
 
 
@@ -59,7 +61,7 @@ def _run(
     is_green = green(after.runs, guarding)
     return Checked(
         fixes=tuple(_fix(after, path, claim_id, claims[claim_id]) for path, claim_id in paths.items()),
-        tests=_receipt(was_green, is_green, guarding) if guarding else None,
+        tests=_receipt(work, was_green, is_green, guarding) if guarding else None,
         broken=tuple(sorted(was_green - is_green)),
         kept=(*(before.kept if before else ()), *after.kept),
     )
@@ -87,13 +89,20 @@ def _stands(claim_id: str, detail: str) -> FixCheck:
 
 
 def _receipt(
-    before: frozenset[str], after: frozenset[str], guarding: Mapping[str, str], *, problem: str = ""
+    work: Work,
+    before: frozenset[str],
+    after: frozenset[str],
+    guarding: Mapping[str, str],
+    *,
+    problem: str = "",
 ) -> TestReceipt:
     known = {f"{path}::{name}" for path, source in guarding.items() for name in test_names(source)}
+    red = () if problem else tuple(sorted(known - after))
     return TestReceipt(
         green_before=tuple(sorted(before)),
         green_after=tuple(sorted(after)),
-        red_after=() if problem else tuple(sorted(known - after)),
+        red_after=red,
+        red_submitted=tuple(name for name in red if name.partition("::")[0] in work.material.tests),
         is_rewrite_discarded=False,
         problem=problem,
     )
