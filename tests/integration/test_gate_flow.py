@@ -14,6 +14,7 @@ from tests.integration.conftest import Bench
 from tests.integration.model_server import CANDIDATE, GOOD, Behaviour, ModelServer, error_500
 from workers.core.proof import test_names as names_in
 from workers.core.team import Team
+from workers.errors import CageError
 from workers.provenance import ledger
 from workers.sandbox.base import Workspace
 
@@ -310,3 +311,91 @@ def test_a_coder_who_walks_in_a_circle_is_stopped(
     assert verdict["rounds"] == {"count": 2, "stopped": "oscillation"}
     assert (verdict["outcome"], verdict["notes"]) == ("rejected", ["oscillation"])
     assert both_complain.requests["alder-1"] == 2
+
+
+def test_what_was_killed_is_not_to_be_proposed_again_in_the_next_round(
+    bench: Bench, both_complain: ModelServer, caged: Give
+) -> None:
+    caged(TestsCage(fails_on_candidate))
+    lone = finding(claim="tabs are used where the style guide asks for blanks everywhere")
+    both_complain.behave["birch-1"] = complains(finding("high"), lone)
+
+    def refuter(_: str, body: dict[str, Any], __: int) -> str:
+        is_lone = "tabs are used" in json.dumps(body["messages"])
+        kill = {"verdict": "killed", "ground": "correctness", "evidence": [{"quote": "return a + b"}]}
+        return json.dumps({**kill, "reason": "blanks"} if is_lone else GOOD["refuter"])
+
+    both_complain.behave["dogwood-1"] = refuter
+    both_complain.behave["cedar-2"] = by_role(lead={**GOOD["lead"], "decision": "send_back"})
+
+    bench.verdict(bench.submit(gated_team(rounds=2)))
+
+    first, second = (
+        json.dumps(body["messages"]) for body in both_complain.bodies if body["model"] == "cedar-1"
+    )
+    assert "tabs are used" not in first
+    assert "tabs are used where the style guide asks for blanks everywhere (correctness: blanks)" in second
+
+
+def test_a_team_that_runs_the_submitted_tests_rejects_code_that_fails_one(
+    bench: Bench, models: ModelServer, caged: Give
+) -> None:
+    def runs(workspace: Workspace, path: str) -> dict[str, Any]:
+        return failed("test_guard") if path == "test_spec.py" else passed("test_own")
+
+    caged(TestsCage(runs))
+    own = {"test_own.py": "def test_own():\n    pass\n"}
+    models.behave["alder-1"] = by_role(coder={**GOOD["coder"], "tests": own})
+    given = {"test_spec.py": "def test_guard():\n    pass\n"}
+
+    verdict = bench.verdict(bench.submit(gated_team(coder_tests=True), tests=given))
+
+    assert (verdict["outcome"], verdict["claims"], verdict["notes"]) == ("rejected", [], ["tests_failing"])
+    assert verdict["tests"]["green_after"] == ["test_own.py::test_own"]
+    assert verdict["tests"]["red_submitted"] == ["test_spec.py::test_guard"]
+
+
+def test_a_reviewer_looks_as_often_as_the_team_asks(bench: Bench, models: ModelServer, caged: Give) -> None:
+    caged(NoCage())
+    models.behave["birch-1"] = complains(finding())
+
+    run_id = bench.submit(gated_team(passes=3, refute=False))
+    bench.verdict(run_id)
+
+    assert (models.requests["birch-1"], models.requests["cedar-1"]) == (3, 3)
+    with bench.database.begin() as connection:
+        reviews = [
+            entry.payload for entry in ledger.read(connection, run_id) if entry.kind == "review.arrived"
+        ]
+    found = [item["finding_id"] for review in reviews for item in review["findings"]]
+    assert found == ["left/1/1", "left/2/1", "left/3/1"]
+
+
+def test_a_fault_of_ours_in_the_gate_leaves_the_claim_unprovable_and_the_run_ends(
+    bench: Bench, both_complain: ModelServer, caged: Give
+) -> None:
+    def breaks(_: Workspace, __: str) -> dict[str, Any]:
+        raise RuntimeError("a fault of ours")
+
+    caged(TestsCage(breaks))
+
+    verdict = bench.verdict(bench.submit(gated_team()))
+
+    (judged,) = verdict["claims"]
+    assert (verdict["outcome"], judged["state"]) == ("accepted", "advisory")
+    assert (judged["proved"]["proof"], judged["proved"]["reason"]) == ("unprovable", "internal_error")
+
+
+def test_a_cage_that_breaks_twice_is_none(bench: Bench, both_complain: ModelServer, caged: Give) -> None:
+    tried = []
+
+    def breaks(_: Workspace, __: str) -> dict[str, Any]:
+        tried.append(1)
+        raise CageError("the engine went away")
+
+    caged(TestsCage(breaks))
+
+    verdict = bench.verdict(bench.submit(gated_team()))
+
+    assert verdict["claims"][0]["proved"]["reason"] == "cage_failed"
+    assert len(tried) == 2
