@@ -129,7 +129,7 @@ class Program:
             "asks for a helper": f"from {self.name} import helper_of_the_control\nassert helper_of_the_control()",
             "cannot be imported": "import a_module_that_is_not_there",
             "reads the source": f"import inspect, {self.name} as code\nassert 'mended' in inspect.getsource(code)",
-            "skips itself": "pytest.skip('another time')",
+            "skips itself": "pytest.importorskip('a_module_that_is_not_there')",
         }
         controls = {
             "lying prover and control": {self.path: mended},
