@@ -399,3 +399,23 @@ def test_a_cage_that_breaks_twice_is_none(bench: Bench, both_complain: ModelServ
 
     assert verdict["claims"][0]["proved"]["reason"] == "cage_failed"
     assert len(tried) == 2
+
+
+def test_what_hangs_must_hang_however_long_one_waits(
+    bench: Bench, both_complain: ModelServer, caged: Give
+) -> None:
+    """The code's first two cages are slow, the patient third is not: that is a busy machine, no defect."""
+    cages = 0
+
+    def runs(workspace: Workspace, path: str) -> dict[str, Any]:
+        nonlocal cages
+        cages += workspace["a.py"] == CANDIDATE["a.py"]
+        # Four repeats a cage.
+        is_slow = workspace["a.py"] == CANDIDATE["a.py"] and cages <= 8
+        return {"told": "hung"} if is_slow else passed(*names(workspace, path))
+
+    caged(TestsCage(runs))
+
+    verdict = bench.verdict(bench.submit(gated_team()))
+
+    assert verdict["claims"][0]["proved"]["reason"] == "flaky"

@@ -198,6 +198,11 @@ def passes(run: FileRun, names: Sequence[str]) -> bool:
     return bool(names) and set(names) <= seen
 
 
+def hangs(runs: Iterable[CageRun]) -> bool:
+    """Whether a run of the deciding test had to be ended."""
+    return any(repeat.told is Told.HUNG for run in runs for repeat in run.files.get(TEST_PATH, ()))
+
+
 def green(runs: Sequence[CageRun], tests: Mapping[str, str]) -> frozenset[str]:
     """`path::test` of the tests that passed in every repeat of every run; none if a run reported nothing."""
     if any(run.problem for run in runs):

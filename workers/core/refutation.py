@@ -93,11 +93,17 @@ def chain_of_other_families(
     )
 
 
-def refuter_for(claim: Claim, team: Team) -> Seat:
-    """Who is told to kill the claim: the team's refuter, else its reviewers' models, of another family."""
+def refuter_for(claim: Claim, team: Team, *, coder_family: str) -> Seat:
+    """Who is told to kill the claim: the team's refuter, else its reviewers' models, of another family than those who
+    proposed it, and than the one whose code it blames where there is a choice."""
     seats = [team.refuter] if team.refuter else list(team.reviewers.values())
+    families = {family_of(link) for seat in seats for link in seat.models}
+    avoided = {*claim.families, coder_family}
     return chain_of_other_families(
-        seats, claim.families, max_tokens=2048, timeout_seconds=seats[0].timeout_seconds
+        seats,
+        avoided if families - avoided else claim.families,
+        max_tokens=2048,
+        timeout_seconds=seats[0].timeout_seconds,
     )
 
 

@@ -5,15 +5,18 @@ lease holds the work together. Nothing is asked of a model while there is no cag
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workers.core.answers import ControlAnswer, ProofAnswer
 from workers.core.consensus import Claim
 from workers.core.proof import (
     TEST_PATH,
+    CageRun,
     Judged,
     Proof,
     control_problem,
+    hangs,
     is_rule_of,
     judge,
     reads_source,
@@ -27,6 +30,9 @@ from workers.stages.seat import Work
 from workers.stages.seating import claim_at, control_for
 from workers.stages.trials import NoCageError, Trial, guard_tests, try_out
 from workers.stages.walk import SeatFailedError
+
+#: A test that seemed to hang is given that many times longer before its claim counts as reproduced.
+_PATIENCE = 4
 
 
 def prove_claim(work: Work) -> tuple[str, dict[str, Any]]:
@@ -110,13 +116,22 @@ class _Proving:
         self._keep(on_code)
         on_control = try_out(self._work, "control", control, tests)
         self._keep(on_control)
-        return judge(
-            code=on_code.runs,
-            control=on_control.runs,
-            source=source,
-            tests=guarding,
-            spec=self._work.material.spec,
-        )
+        judged = self._judge(on_code.runs, on_control.runs, source, guarding)
+        if judged.proof is not Proof.REPRODUCED or not hangs(on_code.runs):
+            return judged
+        # A busy machine is slow for everybody: what hangs must hang however long one waits.
+        patient = try_out(self._work, "code", self._code, tests, cages=1, patience=_PATIENCE)
+        self._keep(patient)
+        return self._judge((*on_code.runs, *patient.runs), on_control.runs, source, guarding)
+
+    def _judge(
+        self,
+        code: Sequence[CageRun],
+        control: Sequence[CageRun],
+        source: str,
+        guarding: Mapping[str, str],
+    ) -> Judged:
+        return judge(code=code, control=control, source=source, tests=guarding, spec=self._work.material.spec)
 
     def _keep(self, trial: Trial) -> None:
         self.record["runs"] = [*self.record.get("runs", ()), *trial.kept]

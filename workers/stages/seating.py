@@ -109,18 +109,23 @@ def place_of(team: Team, stage: Stage, seat: str, results: Results) -> SeatAt:
     if stage not in {Stage.REFUTE, Stage.GATE}:
         return team.place(stage, seat)
     claim = claim_at(seat, results)
-    chain = refuter_for(claim, team) if stage is Stage.REFUTE else prover_for(team, results)
+    coder_family = results[Stage.CODER, "coder"]["family"]
+    chain = (
+        refuter_for(claim, team, coder_family=coder_family)
+        if stage is Stage.REFUTE
+        else prover_for(team, coder_family)
+    )
     # Claims are spread over providers like any neighbours at the table.
     return SeatAt(index=int(claim.claim_id[1:]), stage=stage, name=seat, seat=chain)
 
 
-def prover_for(team: Team, results: Results) -> Seat:
+def prover_for(team: Team, coder_family: str) -> Seat:
     """The team's prover, else reviewers' models of another family than the one that wrote the code."""
     if team.prover:
         return team.prover
     return chain_of_other_families(
         list(team.reviewers.values()),
-        [results[Stage.CODER, "coder"]["family"]],
+        [coder_family],
         max_tokens=4096,
         timeout_seconds=180,
     )

@@ -43,8 +43,12 @@ class Trial:
         return float(round(sum(item["duration_seconds"] for item in self.kept), 3))
 
 
-def limits_of(team: Team) -> Limits:
-    return Limits(timeout_seconds=team.sandbox.timeout_seconds, memory_bytes=team.sandbox.memory_mb * MIB)
+def limits_of(team: Team, *, patience: int = 1) -> Limits:
+    """`patience`: that many times the team's own time."""
+    return Limits(
+        timeout_seconds=team.sandbox.timeout_seconds * patience,
+        memory_bytes=team.sandbox.memory_mb * MIB,
+    )
 
 
 def try_out(
@@ -55,12 +59,13 @@ def try_out(
     *,
     watch: Span | None = None,
     cages: int = CAGES,
+    patience: int = 1,
 ) -> Trial:
     """Run the tests over the code in `cages` fresh cages. `name` says in the record what the code was.
 
     Raises: NoCageError.
     """
-    limits = limits_of(work.team)
+    limits = limits_of(work.team, patience=patience)
     done = [_once(work.context, code, tests, limits, watch) for _ in range(cages)]
     return Trial(
         runs=tuple(run for run, _ in done), kept=tuple(_kept(name, run, result) for run, result in done)

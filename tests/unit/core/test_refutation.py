@@ -87,18 +87,29 @@ def test_a_refuter_comes_from_another_family_than_the_proposers() -> None:
     """The team's reviewers are birch and cedar."""
     team = make_team()
 
-    assert {family_of(link) for link in refuter_for(make_claim(families=("birch",)), team).models} == {
-        "cedar"
-    }
+    assert {
+        family_of(link)
+        for link in refuter_for(make_claim(families=("birch",)), team, coder_family="alder").models
+    } == {"cedar"}
     # Nobody else sits there: those who proposed it are asked, and marked when they answer.
-    both = refuter_for(make_claim(families=("birch", "cedar")), team)
+    both = refuter_for(make_claim(families=("birch", "cedar")), team, coder_family="alder")
     assert {family_of(link) for link in both.models} == {"birch", "cedar"}
+
+
+def test_whose_code_it_is_does_not_judge_the_claim_where_somebody_else_can() -> None:
+    team = make_team(refuter={"models": ["local/elm-1", "local/alder-3"]})
+
+    def models(coder_family: str, *families: str) -> tuple[str, ...]:
+        return refuter_for(make_claim(families=families), team, coder_family=coder_family).models
+
+    assert models("alder", "birch") == ("local/elm-1",)
+    assert models("alder", "elm") == ("local/alder-3",)
 
 
 def test_a_team_s_own_refuter_is_asked_and_keeps_its_persona() -> None:
     team = make_team(refuter=Seat(models=("local/elm-1", "local/birch-9"), persona="be stern").model_dump())
 
-    seat = refuter_for(make_claim(families=("birch",)), team)
+    seat = refuter_for(make_claim(families=("birch",)), team, coder_family="alder")
 
     assert (seat.models, seat.persona) == (("local/elm-1",), "be stern")
 
