@@ -140,6 +140,9 @@ class JudgedClaim:
         had before there were any."""
         data = dataclasses.asdict(self)
         data["claim"]["severity"] = self.claim.severity.word
+        for field in dataclasses.fields(self.claim):
+            if data["claim"][field.name] == field.default:
+                del data["claim"][field.name]
         for name in ("band", "refuted", "proved", "fix", "spent"):
             if data[name] is None:
                 del data[name]
