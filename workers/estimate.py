@@ -6,7 +6,7 @@ at what models usually write, and the candidate at most at what the coder may wr
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -21,6 +21,8 @@ from workers.core.budget import (
     refusal,
     worst_case,
 )
+from workers.core.proof import PROVER_MAX_TOKENS
+from workers.core.refutation import REFUTER_MAX_TOKENS
 from workers.core.reply import Usage
 from workers.core.run import Stage
 from workers.core.team import Seat, SeatAt, Team
@@ -30,7 +32,16 @@ from workers.providers.registry import PROVIDERS, SIMULATOR, ProviderConfig
 from workers.providers.simulator.problem import MODELS
 
 #: What each role usually writes, tokens; a seat's `max_tokens` bounds it.
-USUAL_OUTPUT_TOKENS = {Stage.CODER: 1500, Stage.PANEL: 600, Stage.CONSENSUS: 300, Stage.LEAD: 1800}
+USUAL_OUTPUT_TOKENS = {
+    Stage.CODER: 1500,
+    Stage.PANEL: 600,
+    Stage.CONSENSUS: 300,
+    Stage.REFUTE: 200,
+    Stage.GATE: 500,
+    Stage.LEAD: 1800,
+}
+#: How many claims are usually refuted and tested; a team's own numbers bound both.
+USUAL_REFUTATIONS, USUAL_PROOFS = 2, 1
 #: Stands for the model of a provider that is asked for its list only when the run starts.
 FIRST_LISTED = "(the first it lists)"
 
@@ -51,7 +62,8 @@ class Submitted:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SeatEstimate:
-    """One call of one seat to the first model of its chain. `price` is None where nobody knows it."""
+    """One call of one seat to the first model of its chain; of refuters, provers and controls, who get a claim each,
+    all calls together. `price` is None where nobody knows it."""
 
     stage: Stage
     seat: str
@@ -117,21 +129,52 @@ def estimate(
         Stage.CONSENSUS: (dataclasses.replace(submitted, files={}, tests={}), claims),
         Stage.LEAD: (dataclasses.replace(submitted, files={}), candidate + claims),
     }
-    return RunEstimate(
-        team=team.name,
-        seats=tuple(
-            _seat(
-                place,
-                *shown[place.stage],
-                enabled=enabled,
-                price_of=price_of,
-                render=render,
-                likely_output=(
-                    candidate.likely if place.stage is Stage.CODER else _usual(place.stage, place.seat)
-                ),
-            )
-            for place in team.seats()
-        ),
+    known: dict[str, Any] = {"enabled": enabled, "price_of": price_of, "render": render}
+    fixed = [
+        _seat(
+            place,
+            *shown[place.stage],
+            role=_ROLES.get(place.stage, place.stage.value),
+            likely_output=candidate.likely if place.stage is Stage.CODER else _usual(place.stage, place.seat),
+            **known,
+        )
+        for place in team.seats()
+    ]
+    claims_at_work = [
+        _times(_seat(place, *work, role=place.name, likely_output=output, **known), usual, most)
+        for place, work, output, usual, most in _claim_seats(team, submitted, candidate)
+    ]
+    return RunEstimate(team=team.name, seats=(*fixed[:-1], *claims_at_work, fixed[-1]))
+
+
+_ClaimSeat = tuple[SeatAt, tuple[Submitted, "_Pending"], int, int, int]
+
+
+def _claim_seats(team: Team, submitted: Submitted, candidate: _Pending) -> Iterator[_ClaimSeat]:
+    """Refuter, prover and control: what each is shown and writes for a claim, and for how many, usually and at most."""
+    policy, reviewer = team.policy, next(iter(team.reviewers.values()))
+    code = dataclasses.replace(submitted, files={})
+    if policy.refute and policy.max_refutations:
+        seat = team.refuter or reviewer.model_copy(update={"max_tokens": REFUTER_MAX_TOKENS})
+        place = SeatAt(index=0, stage=Stage.REFUTE, name="refuter", seat=seat)
+        shown = (dataclasses.replace(code, spec="", tests={}), candidate)
+        yield place, shown, _usual(Stage.REFUTE, seat), USUAL_REFUTATIONS, policy.max_refutations
+    if policy.gate != "off" and policy.max_proofs:
+        prover = team.prover or reviewer.model_copy(update={"max_tokens": PROVER_MAX_TOKENS})
+        control = team.control or team.coder
+        for name, seat, output in (
+            ("prover", prover, _usual(Stage.GATE, prover)),
+            ("control", control, candidate.likely),
+        ):
+            place = SeatAt(index=0, stage=Stage.GATE, name=name, seat=seat)
+            yield place, (code, candidate), output, USUAL_PROOFS, policy.max_proofs
+
+
+def _times(one: SeatEstimate, usual: int, most: int) -> SeatEstimate:
+    return dataclasses.replace(
+        one,
+        expected=sum([one.expected] * min(usual, most), Amount()),
+        worst=sum([one.worst] * most, Amount()),
     )
 
 
@@ -158,9 +201,9 @@ def _seat(
     enabled: Mapping[str, ProviderConfig],
     price_of: PriceOf,
     render: Render,
+    role: str,
     likely_output: int,
 ) -> SeatEstimate:
-    role = _ROLES.get(place.stage, place.stage.value)
     texts = [
         render(f"{role}.md"),
         render(

@@ -146,3 +146,18 @@ def test_the_real_prompts_are_counted() -> None:
 
     # 4000 characters more are a thousand tokens more.
     assert first("s" * 4001) - first("s") == 1000
+
+
+def test_refuters_and_the_gate_are_estimated_for_all_claims_together() -> None:
+    team = make_team(policy={"quorum": {"heads": 2, "families": 2}, "max_refutations": 3, "max_proofs": 2})
+
+    result = estimated(team, LOCAL)
+
+    assert [seat.seat for seat in result.seats][4:] == ["refuter", "prover", "control", "lead"]
+    refuter, prover, control = result.seats[4:7]
+    # Two refutations are usual, three the most; the refuter reads two prompts and the candidate.
+    assert (refuter.expected.input_tokens, refuter.expected.output_tokens) == (2 * (20 + 256), 2 * 200)
+    assert (refuter.worst.input_tokens, refuter.worst.output_tokens) == (3 * (56 + 256), 3 * 2048)
+    # One proof is usual, two the most; the control writes the files again.
+    assert (prover.expected.output_tokens, prover.worst.output_tokens) == (500, 2 * 4096)
+    assert (control.expected.output_tokens, control.worst.output_tokens) == (256, 2 * 256)

@@ -23,6 +23,8 @@ from workers.core.team import Policy
 #: Where deciding tests lie in the cage; no file of the code may be taken for one.
 GATE_FOLDER = "consensus_gate/"
 TEST_PATH = f"{GATE_FOLDER}test_claim.py"
+#: What a prover may write where the team has no seat for it.
+PROVER_MAX_TOKENS = 4096
 #: A claim of less is about style and is never tested: it rejects nothing.
 PROVABLE_SEVERITY = Severity.MEDIUM
 #: Errors that say a test could not even begin, when the test's own lines raise them.

@@ -18,6 +18,9 @@ from workers.core.team import Policy, Seat, Team, family_of
 #: From this severity on every claim is refuted, however many flagged it, and needs a test to reject (PANEL §3, §4).
 COSTLY_SEVERITY = Severity.HIGH
 
+#: What a refuter may write where the team has no seat for it.
+REFUTER_MAX_TOKENS = 2048
+
 RefutationWord = Literal["killed", "survives", "cannot_tell"]
 Ground = Literal["correctness", "reachability", "exploitability", "duplicate", "intended"]
 
@@ -102,7 +105,7 @@ def refuter_for(claim: Claim, team: Team, *, coder_family: str) -> Seat:
     return chain_of_other_families(
         seats,
         avoided if families - avoided else claim.families,
-        max_tokens=2048,
+        max_tokens=REFUTER_MAX_TOKENS,
         timeout_seconds=seats[0].timeout_seconds,
     )
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from workers.core.consensus import Claim, Tally
 from workers.core.finding import Evidence, Evidenced
-from workers.core.proof import to_prove
+from workers.core.proof import PROVER_MAX_TOKENS, to_prove
 from workers.core.refutation import (
     Refutation,
     Refuted,
@@ -126,7 +126,7 @@ def prover_for(team: Team, coder_family: str) -> Seat:
     return chain_of_other_families(
         list(team.reviewers.values()),
         [coder_family],
-        max_tokens=4096,
+        max_tokens=PROVER_MAX_TOKENS,
         timeout_seconds=180,
     )
 

@@ -33,7 +33,7 @@ def test_a_dry_run_needs_no_server_and_ends_well(spec: Path, capsysbinary: Any) 
     assert execute(["run", str(spec), "--dry-run", "--json"]) == 0
     estimate = json.loads(capsysbinary.readouterr().out)
     assert (estimate["dry_run"], estimate["simulated"], estimate["team"]) == (True, True, "consensus")
-    assert len(estimate["seats"]) == 8
+    assert len(estimate["seats"]) == 11
     assert not (spec.parent / "home").exists()
 
 
