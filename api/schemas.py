@@ -204,9 +204,10 @@ class EventOut(BaseModel):
 
 
 class ProvenanceOut(BaseModel):
-    """A run's whole ledger and whether its chain holds."""
+    """A run's whole ledger, whether its chain holds, and the team it was submitted with (null once redacted)."""
 
     run_id: str
+    team: dict[str, Any] | None
     head: str
     verified: bool
     problem: str | None

@@ -9,6 +9,7 @@ from typing import Any
 
 from workers.core.artefact import Span
 from workers.core.budget import Price, Rates
+from workers.core.claim import Claim
 from workers.core.equipment import McpServer
 from workers.core.finding import Evidence, Finding, Review, Severity
 from workers.core.team import EquippedTeam
@@ -42,6 +43,21 @@ def make_finding(
     return Finding(**{**values, **changes})
 
 
+def make_claim(claim_id: str = "C1", *, flagged_by: tuple[str, ...] = ("left",), **changes: Any) -> Claim:
+    """A claim about line 3 of `FILES`, each flagger of a family of its own."""
+    values: dict[str, Any] = {
+        "text": "the sum overflows for large input",
+        "category": "correctness",
+        "severity": Severity.MEDIUM,
+        "span": Span(path="a.py", start=3, end=3),
+        "finding_ids": tuple(f"{name}/1/1" for name in flagged_by),
+        "families": tuple(f"family-{name}" for name in flagged_by),
+        "agreement": round(len(flagged_by) / 3, 3),
+        "weighted_agreement": round(len(flagged_by) / 3, 3),
+    }
+    return Claim(claim_id=claim_id, flagged_by=flagged_by, **{**values, **changes})
+
+
 def make_review(reviewer: str, *findings: Finding, family: str | None = None) -> Review:
     """A review; each reviewer is of a family of its own unless told otherwise."""
     family = family or f"family-{reviewer}"
@@ -61,7 +77,13 @@ def team_data(**changes: Any) -> dict[str, Any]:
         "reviewers": {"left": seat("birch-1"), "right": seat("cedar-1")},
         "consensus": seat("birch-2"),
         "lead": seat("cedar-2"),
-        "policy": {"quorum": {"heads": 2, "families": 2}, "retries": 1},
+        "policy": {
+            "quorum": {"heads": 2, "families": 2},
+            "retries": 1,
+            # Tests that care about refuters and the gate turn them on.
+            "refute": False,
+            "gate": "off",
+        },
     }
     return {**data, **changes}
 

@@ -15,6 +15,8 @@ _TASK_OF = {
     Stage.CODER: TaskName.CODER,
     Stage.PANEL: TaskName.REVIEW,
     Stage.CONSENSUS: TaskName.CONSENSUS,
+    Stage.REFUTE: TaskName.REFUTE,
+    Stage.GATE: TaskName.GATE,
     Stage.LEAD: TaskName.LEAD,
 }
 

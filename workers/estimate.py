@@ -6,7 +6,7 @@ at what models usually write, and the candidate at most at what the coder may wr
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -22,6 +22,8 @@ from workers.core.budget import (
     refusal,
     worst_case,
 )
+from workers.core.proof import PROVER_MAX_TOKENS
+from workers.core.refutation import REFUTER_MAX_TOKENS
 from workers.core.reply import Usage
 from workers.core.run import Stage
 from workers.core.slices import DEFAULT_CONTEXT_TOKENS
@@ -34,7 +36,16 @@ from workers.providers.simulator.problem import MODELS
 from workers.tools.briefing import Render, instructions, references
 
 #: What each role usually writes, tokens; a seat's `max_tokens` bounds it.
-USUAL_OUTPUT_TOKENS = {Stage.CODER: 1500, Stage.PANEL: 600, Stage.CONSENSUS: 300, Stage.LEAD: 1800}
+USUAL_OUTPUT_TOKENS = {
+    Stage.CODER: 1500,
+    Stage.PANEL: 600,
+    Stage.CONSENSUS: 300,
+    Stage.REFUTE: 200,
+    Stage.GATE: 500,
+    Stage.LEAD: 1800,
+}
+#: How many claims are usually refuted and tested; a team's own numbers bound both.
+USUAL_REFUTATIONS, USUAL_PROOFS = 2, 1
 #: Stands for the model of a provider that is asked for its list only when the run starts.
 FIRST_LISTED = "(the first it lists)"
 
@@ -52,11 +63,14 @@ class Submitted:
     tests: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: The files are judged as they are; no coder is asked.
     is_review: bool = False
+    #: A scanner's alarms are judged; no claim goes to a refuter or to the gate.
+    has_alarms: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SeatEstimate:
-    """One call of one seat to the first model of its chain. `price` is None where nobody knows it."""
+    """One call of one seat to the first model of its chain; of refuters, provers and controls, who get a claim each,
+    all calls together. `price` is None where nobody knows it."""
 
     stage: Stage
     seat: str
@@ -107,9 +121,9 @@ def estimate(
     seats = {(place.stage, place.name): place.seat for place in team.seats()}
     reviewers = [seat for (stage, _), seat in seats.items() if stage is Stage.PANEL]
     coder = seats[Stage.CODER, "coder"]
-    known = likely_tokens("".join(submitted.files.values()))
+    code = likely_tokens("".join(submitted.files.values()))
     candidate = _Pending(
-        likely=_usual(Stage.CODER, coder, at_least=known),
+        likely=_usual(Stage.CODER, coder, at_least=code),
         most=coder.max_tokens,
     )
     if submitted.is_review:
@@ -125,25 +139,73 @@ def estimate(
         Stage.CONSENSUS: (dataclasses.replace(submitted, files={}, tests={}), claims),
         Stage.LEAD: (dataclasses.replace(submitted, files={}), candidate + claims),
     }
-    return RunEstimate(
-        team=team.name,
-        seats=tuple(
+    known: dict[str, Any] = {
+        "enabled": enabled,
+        "price_of": price_of,
+        "render": render,
+        "context_tokens": team.policy.context_tokens,
+    }
+    fixed = [
+        _seat(
+            place,
+            *shown[place.stage],
+            brief=_brief(_ROLES.get(place.stage, place.stage.value), team, submitted, render),
+            code_tokens=code if submitted.is_review and place.stage in _READERS else 0,
+            likely_output=candidate.likely if place.stage is Stage.CODER else _usual(place.stage, place.seat),
+            **known,
+        )
+        for place in team.seats()
+        if not (submitted.is_review and place.stage is Stage.CODER)
+    ]
+    claims_at_work = [
+        _times(
             _seat(
                 place,
-                *shown[place.stage],
-                brief=_brief(place.stage, team, submitted, render),
-                enabled=enabled,
-                price_of=price_of,
-                render=render,
-                code_tokens=known if submitted.is_review and place.stage in _READERS else 0,
-                context_tokens=team.policy.context_tokens,
-                likely_output=(
-                    candidate.likely if place.stage is Stage.CODER else _usual(place.stage, place.seat)
-                ),
-            )
-            for place in team.seats()
-            if not (submitted.is_review and place.stage is Stage.CODER)
-        ),
+                *work,
+                brief=_brief(place.name, team, submitted, render),
+                code_tokens=code if submitted.is_review else 0,
+                likely_output=output,
+                **known,
+            ),
+            usual,
+            most,
+        )
+        for place, work, output, usual, most in _claim_seats(team, submitted, candidate)
+    ]
+    return RunEstimate(team=team.name, seats=(*fixed[:-1], *claims_at_work, fixed[-1]))
+
+
+_ClaimSeat = tuple[SeatAt, tuple[Submitted, "_Pending"], int, int, int]
+
+
+def _claim_seats(team: EquippedTeam, submitted: Submitted, candidate: _Pending) -> Iterator[_ClaimSeat]:
+    """Refuter, prover and control: what each is shown and writes for a claim, and for how many, usually and at most."""
+    policy, reviewer = team.policy, next(iter(team.reviewers.values()))
+    code = dataclasses.replace(submitted, files={})
+    if submitted.has_alarms:
+        return
+    if policy.refute and policy.max_refutations:
+        seat = team.refuter or reviewer.model_copy(update={"max_tokens": REFUTER_MAX_TOKENS})
+        place = SeatAt(index=0, stage=Stage.REFUTE, name="refuter", seat=seat)
+        shown = (dataclasses.replace(code, spec="", tests={}), candidate)
+        yield place, shown, _usual(Stage.REFUTE, seat), USUAL_REFUTATIONS, policy.max_refutations
+    if policy.gate != "off" and policy.max_proofs:
+        prover = team.prover or reviewer.model_copy(update={"max_tokens": PROVER_MAX_TOKENS})
+        control = team.control or team.coder
+        rewritten = likely_tokens("".join(submitted.files.values()))
+        for name, seat, output in (
+            ("prover", prover, _usual(Stage.GATE, prover)),
+            ("control", control, candidate.likely or min(rewritten, control.max_tokens)),
+        ):
+            place = SeatAt(index=0, stage=Stage.GATE, name=name, seat=seat)
+            yield place, (code, candidate), output, USUAL_PROOFS, policy.max_proofs
+
+
+def _times(one: SeatEstimate, usual: int, most: int) -> SeatEstimate:
+    return dataclasses.replace(
+        one,
+        expected=sum([one.expected] * min(usual, most), Amount()),
+        worst=sum([one.worst] * most, Amount()),
     )
 
 
@@ -162,9 +224,8 @@ def _usual(stage: Stage, seat: Seat, *, at_least: int = 0) -> int:
     return min(max(USUAL_OUTPUT_TOKENS[stage], at_least), seat.max_tokens)
 
 
-def _brief(stage: Stage, team: EquippedTeam, submitted: Submitted, render: Render) -> list[str]:
-    """What a seat of the stage is told besides its task: instructions with skills, looked-up passages."""
-    role = _ROLES.get(stage, stage.value)
+def _brief(role: str, team: EquippedTeam, submitted: Submitted, render: Render) -> list[str]:
+    """What a role is told besides its task: instructions with skills, looked-up passages."""
     looked_up = references(render, role, team, spec=submitted.spec, submitted=submitted.files)
     return [instructions(render, role, team), *([looked_up] if looked_up else [])]
 

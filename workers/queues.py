@@ -7,6 +7,7 @@ from enum import StrEnum
 
 class Queue(StrEnum):
     LLM = "llm"
+    SANDBOX = "sandbox"
     CONTROL = "control"
 
 
@@ -16,6 +17,8 @@ class TaskName(StrEnum):
     CODER = "coder"
     REVIEW = "review"
     CONSENSUS = "consensus"
+    REFUTE = "refute"
+    GATE = "gate"
     LEAD = "lead"
     FINISH = "finish"
     ADVANCE = "advance"
@@ -30,7 +33,9 @@ _DEPTH = {
     TaskName.FINISH: 0,
     TaskName.ADVANCE: 0,
     TaskName.LEAD: 1,
-    TaskName.CONSENSUS: 2,
+    TaskName.GATE: 2,
+    TaskName.REFUTE: 2,
+    TaskName.CONSENSUS: 3,
     TaskName.REVIEW: 3,
     TaskName.CODER: 4,
     TaskName.RESCUE: 0,
@@ -46,4 +51,8 @@ def message_priority(task: TaskName, *, is_batch: bool = False) -> int:
 
 
 def queue_of(task: TaskName) -> Queue:
+    """The gate has a queue of its own: its seats wait for cages, of which there are few, and must not hold the threads
+    that model calls wait in."""
+    if task is TaskName.GATE:
+        return Queue.SANDBOX
     return Queue.CONTROL if task in {TaskName.ADVANCE, TaskName.FINISH, TaskName.RESCUE} else Queue.LLM

@@ -23,6 +23,8 @@ from workers.provenance.repository.stages import SeatKey
 from workers.provenance.session import Database
 from workers.providers.prices import price_of
 from workers.providers.registry import enabled
+from workers.sandbox.docker import DockerCage
+from workers.sandbox.engine import connector
 from workers.settings import Settings, environment, settings
 from workers.stages.context import Context
 from workers.teams import prompt_environment
@@ -80,6 +82,9 @@ class Runtime:
         )
         with self._database.begin() as connection:
             self._gateway.learn(lessons(connection))
+        self._cage = DockerCage(
+            connector(config.docker_host, environment()), image=config.cage_image, parallel=config.cages
+        )
         prompts = prompt_environment()
         self.context = Context(
             database=self._database,
@@ -92,6 +97,7 @@ class Runtime:
             render=lambda name, **values: prompts.get_template(name).render(**values),
             at_work=self._seats,
             toolbox=McpToolbox(self._loop.submit),
+            cage=self._cage,
             price_of=price_of,
         )
         self._heard: dict[tuple[str, str], dt.datetime] = {}
@@ -147,6 +153,7 @@ class Runtime:
         self._closing.set()
         self._heart.join(timeout=5)
         self._gateway.close()
+        self._cage.close()
         self._loop.close()
         self._database.close()
 

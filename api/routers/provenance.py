@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter
+from sqlalchemy import Connection
 
 from api.dependencies import ServicesHere, TenantHere
 from api.schemas import EventOut, ProvenanceOut
-from workers.provenance import ledger
+from workers.errors import NotFoundError
+from workers.provenance import ledger, payload
 from workers.provenance.digest import GENESIS
 from workers.provenance.repository import runs
 
@@ -19,11 +23,21 @@ def show(run_id: str, services: ServicesHere, tenant: TenantHere) -> ProvenanceO
         run = runs.get(connection, run_id, tenant_id=tenant)
         # As far as that head: a run at work may have written more since it was read.
         entries = ledger.read(connection, run_id, limit=run.ledger_seq)
+        team = _team(connection, run.team_digest)
     fault = ledger.verify(entries, run_id=run_id, head=run.ledger_head, genesis=GENESIS)
     return ProvenanceOut(
         run_id=run_id,
+        team=team,
         head=run.ledger_head,
         verified=fault is None,
         problem=fault,
         events=[EventOut.of(entry) for entry in entries],
     )
+
+
+def _team(connection: Connection, digest: str) -> dict[str, Any] | None:
+    try:
+        team = payload.load(connection, digest)
+    except NotFoundError:
+        return None
+    return team if isinstance(team, dict) else None

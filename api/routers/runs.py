@@ -99,7 +99,13 @@ def _estimate(team: EquippedTeam, body: RunRequest, files: Files, services: Serv
     prompts = prompt_environment()
     return estimate(
         team,
-        Submitted(spec=body.spec, files=files, tests=body.tests, is_review=body.is_review),
+        Submitted(
+            spec=body.spec,
+            files=files,
+            tests=body.tests,
+            is_review=body.is_review,
+            has_alarms=body.sarif is not None,
+        ),
         enabled=services.enabled(),
         price_of=services.price_of,
         render=lambda name, **values: prompts.get_template(name).render(**values),

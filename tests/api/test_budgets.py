@@ -125,10 +125,19 @@ async def test_a_dry_run_says_what_it_will_cost_and_stores_and_sends_nothing(
     assert answer.status_code == 200
     estimate = answer.json()
     assert (stored(database), broker.submitted) == (before, [])
-    assert [seat["seat"] for seat in estimate["seats"]] == ["coder", "left", "right", "consensus", "lead"]
+    assert [seat["seat"] for seat in estimate["seats"]] == [
+        "coder",
+        "left",
+        "right",
+        "consensus",
+        "refuter",
+        "prover",
+        "control",
+        "lead",
+    ]
     assert estimate["seats"][0]["model"] == "alder-1"
-    # Five seats that may write 4096 tokens of a tenth of a cent each.
-    assert estimate["total"]["worst_cost_usd"] == 20.48
+    # At a tenth of a cent a token: five seats of 4096, twelve refutations of 2048, six tests and controls of 4096.
+    assert estimate["total"]["worst_cost_usd"] == 20.48 + 24.576 + 2 * 24.576
     assert (estimate["simulated"], estimate["unpriced"], estimate["fits_budget"]) == (False, [], True)
     assert "location" not in answer.headers
 

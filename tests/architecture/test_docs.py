@@ -46,7 +46,9 @@ def test_the_states_page_says_what_comes_next() -> None:
     )
 
     def word(stages: list[tuple[Stage, SeatState]]) -> str:
-        step = next_step([Seated(stage=stage, seat="s", state=state) for stage, state in stages])
+        step = next_step(
+            [Seated(stage=stage, seat="s", state=state) for stage, state in stages], lambda _: ("s",)
+        )
         assert isinstance(step, Open | Finish)
         return f"open {step.stage}" if isinstance(step, Open) else "finish"
 
@@ -57,6 +59,8 @@ def test_the_states_page_says_what_comes_next() -> None:
         "coder, failed": word([(Stage.CODER, SeatState.FAILED)]),
         "panel": word(done[:2]),
         "consensus": word(done[:3]),
+        "refute": word(done[:4]),
+        "gate": word(done[:5]),
         "lead": word(done),
     }
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 from jinja2 import meta
 
-from workers.core.answers import Answer, CoderAnswer, ConsensusAnswer, LeadAnswer, ReviewAnswer
+from workers.core.answers import (
+    Answer,
+    CoderAnswer,
+    ConsensusAnswer,
+    ControlAnswer,
+    LeadAnswer,
+    ProofAnswer,
+    RefutationAnswer,
+    ReviewAnswer,
+)
 from workers.core.triage_answer import TriageAnswer
 from workers.providers.simulator.material import read_question
 from workers.teams import built_in_folder, prompt_environment
@@ -14,6 +23,9 @@ ROLES: dict[str, type[Answer]] = {
     "coder": CoderAnswer,
     "reviewer": ReviewAnswer,
     "consensus": ConsensusAnswer,
+    "refuter": RefutationAnswer,
+    "prover": ProofAnswer,
+    "control": ControlAnswer,
     "lead": LeadAnswer,
     "triage": TriageAnswer,
 }
@@ -23,6 +35,8 @@ VARIABLES: dict[str, set[str]] = {
     "tool_result.md": {"tool", "text"},
     "skills.md": {"skills"},
     "references.md": {"passages"},
+    "claim.md": {"claim", "files"},
+    "killed.md": {"killed"},
     **{f"{role}.md": set() for role in ROLES},
 }
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from celery.contrib.testing.worker import start_worker
 
+from api.schemas import EventOut
+from tests.cages import NoCage
 from tests.factories import make_price, make_team
 from tests.integration.model_server import ModelServer, model_server
 from tests.integration.stored_runs import open_seats, seat_key, store_run
@@ -18,11 +20,13 @@ from workers.celery_app import app, configure
 from workers.core.budget import Price
 from workers.core.team import Team
 from workers.enqueue import submit_run
-from workers.provenance import payload
+from workers.provenance import ledger, payload
 from workers.provenance.repository import runs
 from workers.provenance.repository.runs import NewRun, Run
 from workers.provenance.session import Database
+from workers.sandbox.base import Cage
 from workers.settings import Settings
+from workers.stages.replay import replay
 from workers.tasks import pipeline, rescue  # noqa: F401 - registers the tasks
 from workers.wiring import close_runtime, new_id, now, runtime
 
@@ -78,11 +82,11 @@ def worker(worker_settings: Settings, served_models: ModelServer) -> Iterator[No
     configure(worker_settings)
     close_runtime()
     opened = runtime()
-    opened.context = dataclasses.replace(opened.context, price_of=price_of)
+    opened.context = dataclasses.replace(opened.context, price_of=price_of, cage=NoCage())
     for name in ("LOCAL_BASE_URL", "OLLAMA_BASE_URL"):
         patch.delenv(name)
     with start_worker(
-        app, pool="threads", concurrency=16, perform_ping_check=False, queues=["llm", "control"]
+        app, pool="threads", concurrency=16, perform_ping_check=False, queues=["llm", "sandbox", "control"]
     ):
         yield
     close_runtime()
@@ -119,18 +123,43 @@ class Bench:
             pause()
         return run
 
-    def verdict(self, run_id: str) -> dict[str, Any]:
+    def verdict(self, run_id: str, *, replays: bool = True) -> dict[str, Any]:
+        """The verdict; `replays` is false where a test changed rows behind the ledger's back."""
         run = self.ended(run_id)
         assert run.verdict_digest is not None
         with self.database.begin() as connection:
             verdict = payload.load(connection, run.verdict_digest)
         assert isinstance(verdict, dict)
+        # Whatever happened to the run, its ledger alone gives the same verdict.
+        assert not replays or replay(self.provenance(run_id)).problem is None
         return verdict
+
+    def provenance(self, run_id: str) -> dict[str, Any]:
+        """What GET /v1/runs/{id}/provenance answers."""
+        run = self.run(run_id)
+        with self.database.begin() as connection:
+            entries = ledger.read(connection, run_id)
+            team = payload.load(connection, run.team_digest)
+        events = [EventOut.of(entry).model_dump(mode="json") for entry in entries]
+        return {"run_id": run_id, "head": run.ledger_head, "team": team, "events": events}
 
 
 def pause() -> None:
     """Between two looks at the database; the tests themselves never wait for a duration."""
     time.sleep(0.02)
+
+
+@pytest.fixture
+def caged() -> Iterator[Callable[[Cage], None]]:
+    """Give the worker another cage until the test ends."""
+    opened = runtime()
+    before = opened.context
+
+    def give(cage: Cage) -> None:
+        opened.context = dataclasses.replace(opened.context, cage=cage)
+
+    yield give
+    opened.context = before
 
 
 @pytest.fixture

@@ -25,6 +25,13 @@ GOOD: dict[str, dict[str, Any]] = {
     "coder": {"files": CANDIDATE, "tests": {}, "notes": "plain"},
     "reviewer": {"findings": [], "summary": "nothing wrong"},
     "consensus": {"merges": [], "summary": "nothing to merge"},
+    "refuter": {"verdict": "cannot_tell", "ground": None, "reason": "no idea", "evidence": []},
+    "prover": {
+        "test": "from a import add\n\ndef test_adds():\n    assert add(1, 2) == 3\n",
+        "spec_quote": "Add two numbers.",
+        "reason": "the sum",
+    },
+    "control": {"files": {"a.py": "def add(a, b):\n    return b + a\n"}, "reason": "mended"},
     "lead": {"files": CANDIDATE, "rulings": [], "summary": "signed as it is"},
 }
 

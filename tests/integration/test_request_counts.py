@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from tests.cages import NoCage
 from tests.contract.providers.dialects import MODES, Mode
 from tests.contract.providers.fault_server import Act, FaultServer, Script, hang, reply, reset
 from tests.factories import NoToolbox, make_team
@@ -102,6 +103,7 @@ class Bench:
             render=lambda name, **_: name,
             at_work=SeatsAtWork(),
             toolbox=NoToolbox(),
+            cage=NoCage(),
         )
         store_run(self.database)
         key = seat_key()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.cages import NoCage
 from tests.factories import NoToolbox, team_data
 from tests.integration.stored_runs import (
     AT,
@@ -110,6 +111,7 @@ def context(database: Database, models: Models) -> Context:
         render=lambda name, **values: prompts.get_template(name).render(**values),
         at_work=set(),
         toolbox=NoToolbox(),
+        cage=NoCage(),
     )
 
 

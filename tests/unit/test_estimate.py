@@ -83,10 +83,20 @@ def test_code_that_is_judged_as_it_is_costs_no_coder_and_is_read_by_everybody() 
     assert left.worst.input_tokens == 56 + 4000
     # No seat is shown more than the team's policy allows.
     team = make_team(policy={"context_tokens": 1500})
-    left, _, consensus, lead = estimated(team, LOCAL, submitted=submitted).seats
+    left, _, consensus, *claims, lead = estimated(team, LOCAL, submitted=submitted).seats
     assert left.expected.input_tokens == 20 + 1500
+    # Two refutations are usual; the control writes the code again, as far as its 256 tokens go.
+    refuter, _, control = claims
+    assert refuter.expected.input_tokens == 2 * (20 + 1500)
+    assert control.expected.output_tokens == 256
     assert consensus.expected.input_tokens < 1000
     assert lead.worst.input_tokens > 56 + 3000
+
+
+def test_alarms_of_a_scanner_are_neither_refuted_nor_tested() -> None:
+    submitted = Submitted(spec="s", files={"a.py": "x"}, is_review=True, has_alarms=True)
+    seats = [seat.seat for seat in estimated(make_team(), LOCAL, submitted=submitted).seats]
+    assert seats == ["left", "right", "consensus", "lead"]
 
 
 def test_a_price_nobody_knows_leaves_the_total_open_and_refuses_dollars_only() -> None:
@@ -178,3 +188,18 @@ def test_skills_and_looked_up_passages_are_counted_for_the_seats_that_get_them()
     # Instructions and skills are one text of 40 + 2 + 40 characters, 21 tokens for 10; passages are one of 40.
     assert more == {"coder": 21, "left": 21, "right": 21, "consensus": 0, "lead": 21}
     assert all(seat.worst.input_tokens >= seat.expected.input_tokens for seat in brought.seats)
+
+
+def test_refuters_and_the_gate_are_estimated_for_all_claims_together() -> None:
+    team = make_team(policy={"quorum": {"heads": 2, "families": 2}, "max_refutations": 3, "max_proofs": 2})
+
+    result = estimated(team, LOCAL)
+
+    assert [seat.seat for seat in result.seats][4:] == ["refuter", "prover", "control", "lead"]
+    refuter, prover, control = result.seats[4:7]
+    # Two refutations are usual, three the most; the refuter reads two prompts and the candidate.
+    assert (refuter.expected.input_tokens, refuter.expected.output_tokens) == (2 * (20 + 256), 2 * 200)
+    assert (refuter.worst.input_tokens, refuter.worst.output_tokens) == (3 * (56 + 256), 3 * 2048)
+    # One proof is usual, two the most; the control writes the files again.
+    assert (prover.expected.output_tokens, prover.worst.output_tokens) == (500, 2 * 4096)
+    assert (control.expected.output_tokens, control.worst.output_tokens) == (256, 2 * 256)

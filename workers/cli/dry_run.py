@@ -49,6 +49,7 @@ def estimate_here(
             spec=body["spec"],
             files=parse_diff(body["diff"]).files if "diff" in body else body.get("files", {}),
             is_review=body.get("review", False),
+            has_alarms="sarif" in body,
         ),
         enabled=enabled(variables) or enabled({simulator.url_variable: simulator.base_url}),
         price_of=price_of,

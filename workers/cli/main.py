@@ -11,7 +11,19 @@ from rich.console import Console
 from rich.markup import escape
 
 from workers import settings
-from workers.cli import demo, inspect, limits, results, run, sandbox, score, serve, simulate, trajectories
+from workers.cli import (
+    demo,
+    inspect,
+    limits,
+    replay,
+    results,
+    run,
+    sandbox,
+    score,
+    serve,
+    simulate,
+    trajectories,
+)
 from workers.cli.plain import plain
 from workers.errors import ConsensusError
 
@@ -39,6 +51,7 @@ serve.register(app)
 simulate.register(app)
 demo.register(app)
 sandbox.register(app)
+replay.register(app)
 
 
 def main() -> None:

@@ -19,7 +19,8 @@ from workers.cli.code import read_alarms, read_code
 from workers.cli.follow import follow_one
 from workers.cli.money import usage_line
 from workers.cli.reach import connected
-from workers.cli.view import RunView, clean, outcome_text, verdict_panel
+from workers.cli.verdict_panel import verdict_panel
+from workers.cli.view import RunView, clean, outcome_text
 from workers.core.budget import MOST_USD
 from workers.core.submission import MAX_SPEC_BYTES, decode_spec
 from workers.errors import InputError

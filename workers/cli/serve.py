@@ -88,7 +88,11 @@ def worker(
     queues: Annotated[str, typer.Option(help="queues to serve, separated by commas")] = "llm,control",
     concurrency: Annotated[
         int | None,
-        typer.Option(min=1, max=2000, help="model calls in flight; default CONSENSUS_LLM_CONCURRENCY"),
+        typer.Option(
+            min=1,
+            max=2000,
+            help="threads; default CONSENSUS_LLM_CONCURRENCY, for `sandbox` alone CONSENSUS_SANDBOX_CONCURRENCY",
+        ),
     ] = None,
     name: Annotated[str, typer.Option(help="what Flower calls this worker; one name a process")] = "llm",
 ) -> None:
@@ -105,12 +109,14 @@ def worker(
 
     configure(settings)
     runtime()
+    only_cages = wanted == [Queue.SANDBOX.value]
+    threads = concurrency or (settings.sandbox_concurrency if only_cages else settings.llm_concurrency)
     try:
         app.worker_main(
             [
                 "worker",
                 "--pool=threads",
-                f"--concurrency={concurrency or settings.llm_concurrency}",
+                f"--concurrency={threads}",
                 f"--queues={','.join(wanted)}",
                 f"--hostname={name}@%h",
                 "--without-gossip",

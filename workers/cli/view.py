@@ -25,7 +25,7 @@ OUTCOME_STYLE = {
 }
 SEVERITY_STYLE = {"low": "dim", "medium": "yellow", "high": "red", "critical": "bold red"}
 _RANK = {"low": 1, "medium": 2, "high": 3, "critical": 4}
-STATE_STYLE = {"upheld": "red", "fixed": "green", "dismissed": "dim", "advisory": "yellow"}
+STATE_STYLE = {"killed": "dim", "upheld": "red", "fixed": "green", "dismissed": "dim", "advisory": "yellow"}
 
 
 #: Characters that move a cursor, change colours or turn text around: a model's words must not steer a terminal.
@@ -145,13 +145,13 @@ class RunView:
         lines = sum(len(text.splitlines()) for text in payload["files"].values())
         left_out = f", {len(payload['left_out'])} left out" if payload["left_out"] else ""
         seat = self._done(
-            "coder", payload, f"{_count(len(payload['files']), 'file')} submitted ({lines} lines){left_out}"
+            "coder", payload, f"{counted(len(payload['files']), 'file')} submitted ({lines} lines){left_out}"
         )
         return f"code: {seat.note}; no coder is asked"
 
     def _on_review_arrived(self, payload: Mapping[str, Any]) -> str:
         count = len(payload["findings"])
-        seat = self._done("panel", payload, _count(count, "finding"))
+        seat = self._done("panel", payload, counted(count, "finding"))
         seat.findings = count
         return f"review by {seat.name} ({seat.model}): {seat.note}"
 
@@ -162,11 +162,31 @@ class RunView:
     def _on_consensus_counted(self, payload: Mapping[str, Any]) -> str:
         self.claims = list(payload["claims"])
         thrown = len(payload["unsupported"])
-        note = _count(len(self.claims), "claim")
+        note = counted(len(self.claims), "claim")
         if thrown:
-            note += f", {_count(thrown, 'finding')} without evidence thrown away"
+            note += f", {counted(thrown, 'finding')} without evidence thrown away"
         self._done("consensus", payload, note)
         return f"consensus: {note}; agreement {self.agreement()}"
+
+    def _on_claim_refuted(self, payload: Mapping[str, Any]) -> str:
+        word = str(payload["standing"])
+        if payload["void"]:
+            word = f"survived, the kill is void: {payload['void']}"
+        elif word == "killed":
+            word = f"killed, {payload['ground']}: {payload['reason']}"
+        seat = self._done("refute", payload, word[:200])
+        return f"refuter {seat.model} on {payload['claim']}: {seat.note}"
+
+    def _on_claim_tested(self, payload: Mapping[str, Any]) -> str:
+        word = str(payload["proof"]).replace("_", " ")
+        seat = self._done("gate", payload, f"{word}: {payload['detail']}"[:200])
+        seat.model = str(payload.get("prover", {}).get("model_served", ""))
+        return f"gate on {payload['claim']}: {seat.note}"
+
+    def _on_round_opened(self, payload: Mapping[str, Any]) -> str:
+        self.seats.clear()
+        self.claims = []
+        return f"round {payload['round']}: sent back with {counted(len(payload['standing']), 'reproduced claim')}"
 
     def _on_lead_signed(self, payload: Mapping[str, Any]) -> str:
         seat = self._done("lead", payload, str(payload["summary"])[:200])
@@ -222,14 +242,25 @@ class RunView:
         judged = sorted(self.verdict["claims"], key=lambda item: -_RANK[item["claim"]["severity"]])
         standing = [item for item in judged if item["stands"]]
         if self.outcome == "rejected":
+            if not standing:
+                return f"fails {', '.join(self.verdict['tests']['red_submitted'])}"
             return f"{standing[0]['claim']['text']} ({standing[0]['why']})"
         untested = [item for item in judged if item["state"] == "advisory" and item["is_agreed"]]
+        killed = sum(item["state"] == "killed" for item in judged)
+        shown_false = sum(item["why"].startswith("shown false") for item in judged)
         fixed = sum(item["state"] == "fixed" for item in judged)
-        short = sum(item["state"] in {"advisory", "dismissed"} and not item["is_agreed"] for item in judged)
-        parts = [f"{_count(fixed, 'claim')} fixed"] if fixed else []
+        short = sum(
+            item["state"] in {"advisory", "dismissed"}
+            and not item["is_agreed"]
+            and not item["why"].startswith("shown false")
+            for item in judged
+        )
+        parts = [f"{counted(fixed, 'claim')} fixed"] if fixed else []
+        parts += [f"{counted(killed, 'claim')} killed"] if killed else []
+        parts += [f"{counted(shown_false, 'claim')} shown false by a test"] if shown_false else []
         parts += [f"low: {item['claim']['text']}" for item in standing]
         parts += [f"agreed but untested, {i['claim']['severity']}: {i['claim']['text']}" for i in untested]
-        parts += [f"{_count(short, 'claim')} short of the quorum"] if short else []
+        parts += [f"{counted(short, 'claim')} short of the quorum"] if short else []
         return "; ".join(parts) or "no claim"
 
     def stage_word(self) -> str:
@@ -272,72 +303,6 @@ def live_panel(view: RunView, *, spinner: str) -> RenderableType:
     )
 
 
-def verdict_panel(view: RunView) -> RenderableType:
-    """The end of one run: claims, reasons, coverage."""
-    verdict = view.verdict
-    if verdict is None:
-        return Panel(outcome_text(view.outcome), title=escape(view.title))
-    parts: list[RenderableType] = []
-    for reason in verdict["reasons"]:
-        parts.append(Text(f"{reason['code']}: {reason['detail']}", style="yellow"))
-    if verdict["claims"]:
-        parts.append(_claims_table(verdict["claims"], valid=verdict["coverage"]["valid_reviews"]))
-    coverage = verdict["coverage"]
-    missing = ", ".join(f"{item['reviewer']} ({item['cause']})" for item in coverage["abstained"])
-    receipt = f"{coverage['valid_reviews']} of {coverage['panel_size']} reviews"
-    receipt += f"; missing: {missing}" if missing else ""
-    if coverage["unsupported_findings"]:
-        receipt += f"; {_count(coverage['unsupported_findings'], 'finding')} without evidence not counted"
-    receipt += _not_reviewed(coverage)
-    if verdict["notes"]:
-        receipt += f"; {', '.join(verdict['notes'])}"
-    parts.append(Text(receipt, style="dim"))
-    outcome = str(view.outcome)
-    return Panel(
-        Group(*parts),
-        title=f"[{OUTCOME_STYLE[outcome]}]{outcome}[/] {escape(view.title)}{label(view)}",
-        subtitle=view.run_id,
-        border_style=OUTCOME_STYLE[outcome],
-    )
-
-
-def _not_reviewed(coverage: Mapping[str, Any]) -> str:
-    """What nobody, or too few, looked at."""
-    parts = []
-    for name, words in (("not_reviewed", "not reviewed"), ("thinly_reviewed", "seen by too few")):
-        spans = coverage.get(name, ())
-        shown = ", ".join(f"{span['path']}:{span['start']}-{span['end']}" for span in spans[:5])
-        if spans:
-            parts.append(f"{words}: {shown}" + (f" and {len(spans) - 5} more" if len(spans) > 5 else ""))
-    left_out = coverage.get("left_out", ())
-    shown = ", ".join(f"{item['path']} ({item['reason']})" for item in left_out[:5])
-    if left_out:
-        parts.append(f"left out: {shown}" + (f" and {len(left_out) - 5} more" if len(left_out) > 5 else ""))
-    return "".join(f"; {part}" for part in parts)
-
-
-def _claims_table(judged: list[Mapping[str, Any]], *, valid: int) -> Table:
-    table = Table(box=None, pad_edge=False, expand=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("severity", no_wrap=True)
-    table.add_column("agreement", no_wrap=True)
-    table.add_column("by weight", no_wrap=True)
-    table.add_column("claim", ratio=3)
-    table.add_column("why", ratio=2, style="dim")
-    for item in judged:
-        claim = item["claim"]
-        span = claim["span"]
-        table.add_row(
-            f"[{STATE_STYLE[item['state']]}]{item['state']}[/]",
-            f"[{SEVERITY_STYLE[claim['severity']]}]{claim['severity']}[/]",
-            f"{claim['agreement']:g} ({len(claim['flagged_by'])} of {valid})",
-            f"{claim['weighted_agreement']:g}",
-            escape(f"{claim['text']} ({span['path']}:{span['start']})"),
-            escape(item["why"]),
-        )
-    return table
-
-
 def overview(views: Sequence[RunView], *, is_final: bool) -> Table:
     """Many runs, one a row."""
     table = Table(expand=True, pad_edge=False, box=None)
@@ -367,5 +332,5 @@ def _sum(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"

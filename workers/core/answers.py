@@ -11,10 +11,12 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from workers.core.artefact import Span, files_problem
+from workers.core.claim import Claim
 from workers.core.consensus import Proposal
 from workers.core.finding import Evidence, Finding, Review, Severity
+from workers.core.judgement import Ruling
+from workers.core.refutation import Refutation
 from workers.core.reply_repair import MalformedReplyError
-from workers.core.verdict import Ruling
 
 #: More findings than this from one reviewer are noise; the first ones count.
 MAX_FINDINGS = 40
@@ -113,13 +115,36 @@ class _Ruling(Answer):
     ruling: Annotated[Literal["fixed", "upheld", "dismissed"], BeforeValidator(_word)]
     reason: Text = ""
     changed: list[_Changed] = Field(default_factory=list)
+    override: bool = False
 
 
 class LeadAnswer(Answer):
     #: The files that it changes; one that it leaves out stays as it was.
     files: dict[str, str]
     rulings: list[_Ruling] = Field(default_factory=list)
+    decision: Annotated[Literal["sign", "send_back"], BeforeValidator(_word)] = "sign"
     summary: Text = ""
+
+
+class RefutationAnswer(Answer):
+    verdict: Annotated[Literal["killed", "survives", "cannot_tell"], BeforeValidator(_word)]
+    ground: Annotated[
+        Literal["correctness", "reachability", "exploitability", "duplicate", "intended"] | None,
+        BeforeValidator(_word),
+    ] = None
+    reason: Text = ""
+    evidence: list[_Evidence] = Field(default_factory=list, max_length=20)
+
+
+class ProofAnswer(Answer):
+    test: Annotated[str, StringConstraints(min_length=1, max_length=100_000)]
+    spec_quote: Text = ""
+    reason: Text = ""
+
+
+class ControlAnswer(Answer):
+    files: dict[str, str] = Field(min_length=1)
+    reason: Text = ""
 
 
 def parse(model: type[_Answer], value: Mapping[str, Any]) -> _Answer:
@@ -169,6 +194,21 @@ def to_review(
     return Review(reviewer=reviewer, model=model, family=family, findings=findings, summary=answer.summary)
 
 
+def to_refutation(answer: RefutationAnswer, claim: Claim, *, family: str) -> Refutation:
+    """The refuter's answer about a claim; evidence that names no file is looked for in the claim's own."""
+    return Refutation(
+        claim_id=claim.claim_id,
+        word=answer.verdict,
+        ground=answer.ground,
+        reason=answer.reason,
+        evidence=tuple(
+            Evidence(path=item.path or claim.span.path, line=item.line, quote=item.quote)
+            for item in answer.evidence
+        ),
+        family=family,
+    )
+
+
 def to_proposals(answer: ConsensusAnswer) -> tuple[Proposal, ...]:
     return tuple(
         Proposal(
@@ -187,6 +227,7 @@ def to_rulings(answer: LeadAnswer) -> tuple[Ruling, ...]:
             claim_id=item.claim,
             ruling=item.ruling,
             reason=item.reason,
+            override=item.override,
             changed=tuple(
                 Span(path=span.path, start=span.start, end=max(span.start, span.end or span.start))
                 for span in item.changed

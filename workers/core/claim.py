@@ -29,19 +29,21 @@ class ClaimState(StrEnum):
     ADVISORY = "advisory"
 
 
+#: What a verdict says of a claim that nobody killed.
 _ENDS = frozenset({ClaimState.UPHELD, ClaimState.FIXED, ClaimState.DISMISSED, ClaimState.ADVISORY})
 
-#: Where a claim may go from each state; a state without successors is final. A killed claim is never
-#: promoted, and a claim that a test reproduced ends upheld or fixed, never dismissed.
+#: Where a claim may go from each state; a state without successors is final. A killed claim
+#: stays dead. What a test reproduced is dismissed only where the lead overrides the test, which is recorded. A test
+#: that decides nothing leaves its claim promoted.
 CLAIM_TRANSITIONS: dict[ClaimState, frozenset[ClaimState]] = {
     ClaimState.PROPOSED: frozenset({ClaimState.CANDIDATE, ClaimState.CONTESTED, ClaimState.ADVISORY}),
     ClaimState.CANDIDATE: frozenset({ClaimState.PROMOTED}) | _ENDS,
     ClaimState.CONTESTED: frozenset({ClaimState.KILLED, ClaimState.PROMOTED}) | _ENDS,
-    ClaimState.KILLED: frozenset({ClaimState.DISMISSED}),
+    ClaimState.KILLED: frozenset(),
     ClaimState.PROMOTED: frozenset({ClaimState.REPRODUCED, ClaimState.NOT_REPRODUCED, ClaimState.UNPROVABLE})
     | _ENDS,
-    ClaimState.REPRODUCED: frozenset({ClaimState.UPHELD, ClaimState.FIXED}),
-    ClaimState.NOT_REPRODUCED: frozenset({ClaimState.DISMISSED, ClaimState.ADVISORY}),
+    ClaimState.REPRODUCED: frozenset({ClaimState.UPHELD, ClaimState.FIXED, ClaimState.DISMISSED}),
+    ClaimState.NOT_REPRODUCED: frozenset({ClaimState.DISMISSED}),
     ClaimState.UNPROVABLE: _ENDS,
     ClaimState.UPHELD: frozenset(),
     ClaimState.FIXED: frozenset(),

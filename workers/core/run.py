@@ -6,7 +6,7 @@ the chord's body, the rescue) gets the same answer."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 
@@ -27,6 +27,8 @@ class Stage(StrEnum):
     CODER = "coder"
     PANEL = "panel"
     CONSENSUS = "consensus"
+    REFUTE = "refute"
+    GATE = "gate"
     LEAD = "lead"
 
 
@@ -52,20 +54,15 @@ TRANSITIONS: dict[RunState, frozenset[RunState]] = {
 #: A row in one of these states will not change again.
 TERMINAL = frozenset({SeatState.DONE, SeatState.ABSTAINED, SeatState.FAILED, SeatState.CANCELLED})
 
-#: How a seat that gives up is recorded: a reviewer abstains and leaves the denominator, another stage fails.
+#: How a seat that gives up is recorded: a reviewer, a refuter or a prover abstains, and what it should have looked at
+#: stays as it was; another stage fails.
 GIVE_UP = {
     Stage.CODER: SeatState.FAILED,
     Stage.PANEL: SeatState.ABSTAINED,
     Stage.CONSENSUS: SeatState.FAILED,
+    Stage.REFUTE: SeatState.ABSTAINED,
+    Stage.GATE: SeatState.ABSTAINED,
     Stage.LEAD: SeatState.FAILED,
-}
-
-#: What follows a stage whose rows are all terminal; None means the run can finish.
-_AFTER = {
-    Stage.CODER: Stage.PANEL,
-    Stage.PANEL: Stage.CONSENSUS,
-    Stage.CONSENSUS: Stage.LEAD,
-    Stage.LEAD: None,
 }
 
 
@@ -83,6 +80,7 @@ class Open:
     """Open this stage: insert a row a seat and enqueue them."""
 
     stage: Stage
+    seats: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -118,22 +116,28 @@ class Close:
 Next = Enqueue | Close | None
 
 
-def next_step(rows: Sequence[Seated]) -> Open | Wait | Finish:
+#: The seats of a stage that is about to be opened; none means that there is nothing to do in it. Asked only when every
+#: stage before has ended, and it must say the same every time it is asked.
+SeatsOf = Callable[[Stage], Sequence[str]]
+
+
+def next_step(rows: Sequence[Seated], seats_of: SeatsOf) -> Open | Wait | Finish:
     """What a running run does next, given its rows of the current round.
 
     A dead coder leaves nothing to judge, so the run finishes at once. A dead consensus does not stop it: the
-    lead arbitrates on the raw reviews.
+    lead arbitrates on the raw reviews. A stage without seats (nothing to refute, nothing to prove) is passed over.
     """
     if any(row.state not in TERMINAL for row in rows):
         return Wait()
-    reached = [stage for stage in Stage if any(row.stage is stage for row in rows)]
-    if not reached:
-        return Open(stage=Stage.CODER)
-    last = reached[-1]
-    if last is Stage.CODER and any(row.state is not SeatState.DONE for row in rows):
+    order = list(Stage)
+    reached = max((order.index(row.stage) for row in rows), default=-1)
+    if reached == 0 and any(row.state is not SeatState.DONE for row in rows):
         return Finish()
-    following = _AFTER[last]
-    return Finish() if following is None else Open(stage=following)
+    for stage in order[reached + 1 :]:
+        seats = tuple(seats_of(stage))
+        if seats:
+            return Open(stage=stage, seats=seats)
+    return Finish()
 
 
 def sources_of(target: RunState) -> list[RunState]:

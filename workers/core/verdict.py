@@ -7,35 +7,43 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from workers.core.alarm import Triage
 from workers.core.artefact import Files, Span
-from workers.core.claim import GATED_SEVERITY, Claim, ClaimState, is_noise
+from workers.core.claim import GATED_SEVERITY, ClaimState
 from workers.core.code_change import changed_spans
 from workers.core.consensus import Tally
 from workers.core.finding import Abstention, Review, Severity
 from workers.core.injection import CATEGORY, injection_claims
+from workers.core.judgement import (
+    Dossier,
+    FixCheck,
+    JudgedClaim,
+    Proved,
+    Ruling,
+    Spent,
+    judge,
+)
+from workers.core.proof import Proof
+from workers.core.receipt import (
+    Cost,
+    GateReceipt,
+    RefuterReceipt,
+    RoundsReceipt,
+    TestReceipt,
+    costs,
+    count_proofs,
+    count_refutations,
+)
+from workers.core.refutation import Refuted
 from workers.core.run import Outcome, Stage
 from workers.core.slices import LeftOut, unseen
 from workers.core.team import Policy, bare_model
 
 #: From this severity on a claim that stands rejects the code.
 REJECTING_SEVERITY = Severity.MEDIUM
-
 _STAGE_ORDER = [stage.value for stage in Stage]
-
-RulingWord = Literal["fixed", "upheld", "dismissed"]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Ruling:
-    """What the lead says of a claim. `changed` are the lines of the signed code that it points at."""
-
-    claim_id: str
-    ruling: RulingWord
-    reason: str = ""
-    changed: tuple[Span, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,24 +57,12 @@ class StageFailure:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """Why a run is degraded: `code` is `coder_missing`, `consensus_missing`, `lead_missing` or `quorum_not_met`."""
+    """Why a run is degraded: `code` is `coder_missing`, `consensus_missing`, `gate_missing`, `lead_missing` or
+    `quorum_not_met`."""
 
     code: str
     cause: str
     detail: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedClaim:
-    claim: Claim
-    state: ClaimState
-    #: It reached the team's quorum and threshold.
-    is_agreed: bool
-    #: It is true of the signed code, as far as this verdict knows.
-    stands: bool
-    why: str
-    ruling: RulingWord | None = None
-    ruling_reason: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +101,16 @@ class Case:
     hidden: Mapping[str, Sequence[Span]] = dataclasses.field(default_factory=dict)
     #: Alarms of a scanner, whose fate is settled already; None where the panel's own claims are judged.
     judged: tuple[JudgedClaim, ...] | None = None
+    refuted: Sequence[Refuted] = ()
+    proved: Sequence[Proved] = ()
+    fixes: Sequence[FixCheck] = ()
+    spent: Sequence[Spent] = ()
+    #: Claims that should have been refuted or tested and were not: nobody answered, or there were too many.
+    unanswered: Sequence[str] = ()
+    not_refuted: Sequence[str] = ()
+    not_tested: Sequence[str] = ()
+    tests: TestReceipt | None = None
+    rounds: RoundsReceipt | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,15 +124,28 @@ class Verdict:
     notes: tuple[str, ...]
     files: Files
     signed_by_lead: bool
-    #: Paths whose text the lead changed.
-    changed_files: tuple[str, ...] = ()
+    #: Paths of submitted code whose text the lead changed; None where a coder wrote the code.
+    changed_files: tuple[str, ...] | None = None
+    refutation: RefuterReceipt | None = None
+    gate: GateReceipt | None = None
+    costs: tuple[Cost, ...] = ()
+    tests: TestReceipt | None = None
+    rounds: RoundsReceipt | None = None
 
     def as_data(self) -> dict[str, Any]:
-        """Plain data for JSON; equal verdicts give equal data."""
+        """Plain data for JSON; equal verdicts give equal data. Receipts of what was not done are left out, so that
+        verdicts from before there were refuters, a gate, rounds and submitted code are recomputed to the byte."""
         data = dataclasses.asdict(self)
         data["files"] = dict(sorted(self.files.items()))
-        for judged, plain in zip(self.claims, data["claims"], strict=True):
-            plain["claim"]["severity"] = judged.claim.severity.word
+        data["claims"] = [judged.as_data() for judged in self.claims]
+        for name in ("refutation", "gate", "costs", "tests", "rounds"):
+            if not data[name]:
+                del data[name]
+        if self.changed_files is None:
+            del data["changed_files"]
+            for name in ("left_out", "not_reviewed", "thinly_reviewed"):
+                if not data["coverage"][name]:
+                    del data["coverage"][name]
         return data
 
 
@@ -135,18 +154,22 @@ def decide(case: Case) -> Verdict:
     reasons = degradations(case)
     signed = case.signed if case.signed is not None else case.candidate
     changes = changed_spans(case.candidate, signed)
-    rulings: Mapping[str, Ruling] = {ruling.claim_id: ruling for ruling in case.rulings}
     policy = _within_reach(case)
+    dossiers = _dossiers(case)
     judged = case.judged
     if judged is None:
         judged = tuple(
-            judge(claim, rulings.get(claim.claim_id), changes, policy) for claim in case.tally.claims
+            judge(claim, dossiers.get(claim.claim_id, Dossier()), changes, policy)
+            for claim in case.tally.claims
         )
     claims = judged + _injections(case)
     not_reviewed, thinly_reviewed = unseen(
         [case.hidden.get(review.reviewer, ()) for review in case.reviews], heads=case.policy.quorum.heads
     )
     rejecting = any(item.stands and item.claim.severity >= REJECTING_SEVERITY for item in judged)
+    # A team that runs the submitted tests holds the code to them: what fails one is not what was asked for.
+    is_red = case.policy.coder_tests and case.tests is not None and bool(case.tests.red_submitted)
+    rejecting = rejecting or is_red
     outcome = Outcome.DEGRADED if reasons else Outcome.REJECTED if rejecting else Outcome.ACCEPTED
     return Verdict(
         outcome=outcome,
@@ -158,7 +181,9 @@ def decide(case: Case) -> Verdict:
             abstained=tuple(sorted(case.abstentions, key=lambda item: item.reviewer)),
             unsupported_findings=len(case.tally.unsupported),
             ungated_claims=tuple(
-                item.claim.claim_id for item in judged if item.claim.severity >= GATED_SEVERITY
+                item.claim.claim_id
+                for item in judged
+                if item.claim.severity >= GATED_SEVERITY and not item.is_decided
             ),
             left_out=tuple(case.left_out),
             not_reviewed=not_reviewed,
@@ -167,10 +192,19 @@ def decide(case: Case) -> Verdict:
         notes=_notes(case, claims),
         files=dict(signed),
         signed_by_lead=case.signed is not None,
-        changed_files=tuple(
-            path for path in sorted(signed) if case.candidate and case.candidate.get(path) != signed[path]
-        ),
+        changed_files=_changed_files(case, signed),
+        refutation=count_refutations(judged, unanswered=case.unanswered, left_out=case.not_refuted),
+        gate=count_proofs(judged, left_out=case.not_tested),
+        costs=costs(judged),
+        tests=case.tests,
+        rounds=case.rounds,
     )
+
+
+def _changed_files(case: Case, signed: Files) -> tuple[str, ...] | None:
+    if not case.is_submitted:
+        return None
+    return tuple(path for path in sorted(signed) if case.candidate.get(path) != signed[path])
 
 
 def judged_alarms(fates: Sequence[Triage]) -> tuple[JudgedClaim, ...]:
@@ -202,6 +236,24 @@ def _injections(case: Case) -> tuple[JudgedClaim, ...]:
     )
 
 
+def _dossiers(case: Case) -> Mapping[str, Dossier]:
+    rulings = {item.claim_id: item for item in case.rulings}
+    refuted = {item.claim_id: item for item in case.refuted}
+    proved = {item.claim_id: item for item in case.proved}
+    fixes = {item.claim_id: item for item in case.fixes}
+    spent = {item.claim_id: item for item in case.spent}
+    return {
+        claim.claim_id: Dossier(
+            ruling=rulings.get(claim.claim_id),
+            refuted=refuted.get(claim.claim_id),
+            proved=proved.get(claim.claim_id),
+            fix=fixes.get(claim.claim_id),
+            spent=spent.get(claim.claim_id),
+        )
+        for claim in case.tally.claims
+    }
+
+
 def _within_reach(case: Case) -> Policy:
     """The policy with no more families asked for than answered.
 
@@ -223,6 +275,8 @@ def degradations(case: Case) -> tuple[Reason, ...]:
         for failure in failures
     ]
     missing = {failure.stage for failure in failures}
+    if case.policy.gate == "required":
+        reasons += _missing_cage(case)
     coder_is_there = Stage.CODER not in missing
     if coder_is_there and case.signed is None and Stage.LEAD not in missing:
         reasons.append(Reason(code="lead_missing", cause="unsigned", detail="no lead signed the code"))
@@ -238,71 +292,14 @@ def degradations(case: Case) -> tuple[Reason, ...]:
     return tuple(reasons)
 
 
-def reaches_quorum(claim: Claim, policy: Policy) -> bool:
-    """Enough heads, enough families and enough weight flagged the claim, and it is no noise between passes."""
-    return (
-        not is_noise(claim)
-        and len(claim.flagged_by) >= policy.quorum.heads
-        and len(claim.families) >= policy.quorum.families
-        and claim.weighted_agreement >= policy.threshold
-    )
-
-
-def judge(claim: Claim, ruling: Ruling | None, changes: Sequence[Span], policy: Policy) -> JudgedClaim:
-    """Whether the claim stands on the signed code. The lead's word alone moves nothing: a fix counts only
-    where it points at lines that changed, and a dismissal never lifts a claim that reached the quorum."""
-
-    is_agreed = reaches_quorum(claim, policy)
-
-    def judged(state: ClaimState, *, stands: bool, why: str) -> JudgedClaim:
-        return JudgedClaim(
-            claim=claim,
-            state=state,
-            is_agreed=is_agreed,
-            stands=stands,
-            why=why,
-            ruling=ruling.ruling if ruling else None,
-            ruling_reason=ruling.reason if ruling else "",
-        )
-
-    if ruling and ruling.ruling == "fixed" and points_at_change(ruling, changes):
-        return judged(
-            ClaimState.FIXED, stands=False, why="the lead changed the lines it points at; not tested"
-        )
-    if not is_agreed:
-        dismissed = ruling is not None and ruling.ruling == "dismissed"
-        state = ClaimState.DISMISSED if dismissed else ClaimState.ADVISORY
-        return judged(state, stands=False, why=_short_of_quorum(claim, policy))
-    if claim.severity >= GATED_SEVERITY:
-        return judged(
-            ClaimState.ADVISORY,
-            stands=False,
-            why=f"agreed, but severity {claim.severity.word} needs a test that reproduces it and none was run",
-        )
-    if ruling and ruling.ruling == "fixed":
-        why = "agreed; the fix that the lead reports changes nothing where it points"
-    elif ruling and ruling.ruling == "dismissed":
-        why = "agreed; the lead may not dismiss what the quorum upholds"
-    else:
-        why = "agreed and not fixed"
-    return judged(ClaimState.UPHELD, stands=True, why=why)
-
-
-def points_at_change(ruling: Ruling, changes: Sequence[Span]) -> bool:
-    """Whether a line that the lead points at really differs between the coder's code and the signed code."""
-    return any(pointed.overlaps(change) for pointed in ruling.changed for change in changes)
-
-
-def _short_of_quorum(claim: Claim, policy: Policy) -> str:
-    if is_noise(claim):
-        return "seen by one head in one of its passes only"
-    heads, families = len(claim.flagged_by), len(claim.families)
-    if heads < policy.quorum.heads or families < policy.quorum.families:
-        return (
-            f"flagged by {heads} of the {policy.quorum.heads} heads and {families} of the "
-            f"{policy.quorum.families} families that the quorum asks for"
-        )
-    return f"weighted agreement {claim.weighted_agreement} is below the threshold {policy.threshold}"
+def _missing_cage(case: Case) -> list[Reason]:
+    """A team that requires the gate is not served by a run in which there was no cage."""
+    absent = [
+        item
+        for item in case.proved
+        if item.proof is Proof.UNPROVABLE and item.reason in {"no_sandbox", "cage_failed"}
+    ]
+    return [Reason(code="gate_missing", cause=item.reason, detail=item.detail) for item in absent[:1]]
 
 
 def _notes(case: Case, judged: Sequence[JudgedClaim]) -> tuple[str, ...]:
@@ -316,8 +313,16 @@ def _notes(case: Case, judged: Sequence[JudgedClaim]) -> tuple[str, ...]:
     too_few = len(families) < max(2, case.policy.quorum.families)
     if case.reviews and (shares_model or too_few):
         notes.append("reduced_diversity")
-    if any(item.state is ClaimState.FIXED for item in judged):
+    if any(item.is_untested_fix for item in judged):
         notes.append("fix_unverified")
+    if any(item.is_override for item in judged):
+        notes.append("override")
+    if case.tests is not None and case.tests.red_after:
+        notes.append("tests_failing")
+    if case.tests is not None and case.tests.is_rewrite_discarded:
+        notes.append("rewrite_discarded")
+    if case.rounds is not None and case.rounds.stopped == "oscillation":
+        notes.append("oscillation")
     if any(item.claim.category == CATEGORY and not item.claim.flagged_by for item in judged):
         notes.append("injection_found")
     return tuple(notes)

@@ -93,6 +93,11 @@ def writer(connection: Connection, run_id: str) -> Iterator[Writer]:
         head=row.ledger_head,
     )
     yield held
+    flush(connection, held)
+
+
+def flush(connection: Connection, held: Writer) -> None:
+    """Chain and write what was appended so far: whoever wants to read it in the same transaction."""
     if held.pending:
         _flush(connection, held)
 

@@ -147,3 +147,7 @@ class Cage(Protocol):
         the workspace, too many or too large files); CageError when the engine failed on the way.
         """
         ...
+
+    def check(self) -> Unprovable | None:
+        """None when programs can be run. Raises: CageError."""
+        ...

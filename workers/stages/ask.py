@@ -225,13 +225,13 @@ def ask(
     Raises: SeatFailedError when no model of the chain could be used; BudgetExhaustedError; RunCancelledError;
     SlotTimeoutError.
     """
-    context, key, place, progress = work.context, work.key, work.place, work.progress
-    models = context.models
+    context, key, progress = work.context, work.key, work.progress
+    place, models = work.place, context.models
     try:
         chosen = models.chain(place.seat, place.index, is_lead=key.stage is Stage.LEAD)
     except (SettingsError, ProviderError) as error:
         raise SeatFailedError("no_provider", str(error)) from None
-    role = role or {"panel": "reviewer"}.get(key.stage, key.stage)
+    role = role or {Stage.PANEL: "reviewer", Stage.REFUTE: "refuter"}.get(key.stage, key.stage.value)
     with tooling(work, role) as tools:
         asking: Asking[_Answer] = Asking(
             context=context,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import structlog
-from sqlalchemy import Connection
 
 from workers.core.run import Outcome, RunState, SeatState, Stage
 from workers.core.verdict import Coverage, Reason, Verdict
 from workers.errors import ConsensusError
 from workers.provenance import ledger
 from workers.provenance.repository import calls, runs, stages
+from workers.provenance.repository.stages import SeatRow
 from workers.provenance.repository.usage import run_spending
 from workers.stages.context import Context
 
@@ -30,7 +32,7 @@ def break_off(context: Context, run_id: str, error: Exception) -> Verdict | None
             return None
         runs.start(connection, run_id)
         stages.close_open(connection, run_id, cause="internal_error", detail=detail)
-        verdict = _verdict(connection, run_id, entries.round, detail)
+        verdict = broken_verdict(stages.rows_of(connection, run_id, entries.round), detail)
         calls.orphan_run(connection, run_id)
         ending = {**verdict.as_data(), "spending": run_spending(connection, run_id)}
         verdict_digest = entries.append("run.finished", ending, at=context.now())
@@ -38,8 +40,8 @@ def break_off(context: Context, run_id: str, error: Exception) -> Verdict | None
         return verdict
 
 
-def _verdict(connection: Connection, run_id: str, round_: int, detail: str) -> Verdict:
-    rows = stages.rows_of(connection, run_id, round_)
+def broken_verdict(rows: Sequence[SeatRow], detail: str) -> Verdict:
+    """What such a run concludes, from the rows of its last round."""
     panel = [row for row in rows if row.key.stage is Stage.PANEL]
     written = [row.result["files"] for row in rows if row.key.stage is Stage.CODER and row.result]
     return Verdict(

@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from workers.core.answers import CoderAnswer
+from workers.core.run import Stage
 from workers.core.submission import Existing
 from workers.stages.ask import ask, provenance_of
+from workers.stages.rounds import standing_lines
 from workers.stages.seat import Work
 
 
 def write_candidate(work: Work) -> tuple[str, dict[str, Any]]:
-    """Files for the spec, from the first model that gives some; submitted code is taken as it is, nobody is asked."""
+    """Files for the spec, from the first model that gives some; submitted code is taken as it is, nobody is asked.
+
+    In a further round the coder has its code back as the lead left it, with the claims that a test reproduced.
+    """
     if work.material.existing is not None:
         return "candidate.submitted", {
             "seat": work.key.seat,
@@ -21,15 +26,16 @@ def write_candidate(work: Work) -> tuple[str, dict[str, Any]]:
             # Nobody's: whoever must differ from the coder's family differs from this.
             **{"provider": "", "model": "", "family": "", "simulated": False},
         }
+    sent_back = work.previous.get((Stage.LEAD, "lead"))
     answered = ask(
         work,
         answer_type=CoderAnswer,
         render_user=lambda: work.context.render(
             "material.md",
             spec=work.material.spec,
-            files=work.material.files,
+            files=sent_back["files"] if sent_back else work.material.files,
             tests=work.material.tests,
-            claims="",
+            claims=standing_lines(work.previous) if sent_back else "",
             reviews="",
         ),
     )

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from workers.core.answers import ConsensusAnswer, to_proposals
-from workers.core.artefact import Span
 from workers.core.claim import Claim
-from workers.core.consensus import Tally, Unsupported, tally
-from workers.core.finding import Review, Severity
+from workers.core.consensus import tally
+from workers.core.finding import Review
 from workers.core.run import Stage
 from workers.stages.ask import ask, provenance_of
 from workers.stages.panel import review_of
 from workers.stages.seat import Work
+from workers.stages.tallied import tally_data
 from workers.stages.triage import tally_of_alarms, triaged
 
 
@@ -74,38 +73,4 @@ def claim_lines(claims: Iterable[Claim]) -> str:
             ensure_ascii=False,
         )
         for claim in claims
-    )
-
-
-def tally_data(counted: Tally) -> dict[str, Any]:
-    """A tally as plain data."""
-    return {
-        "claims": [
-            {**dataclasses.asdict(claim), "severity": claim.severity.word} for claim in counted.claims
-        ],
-        "unsupported": [dataclasses.asdict(item) for item in counted.unsupported],
-        "reviewers": list(counted.reviewers),
-        "weights": dict(counted.weights),
-    }
-
-
-def tally_of(result: Mapping[str, Any]) -> Tally:
-    """The tally back from the stage's result."""
-    return Tally(
-        claims=tuple(
-            Claim(
-                **{
-                    **item,
-                    "severity": Severity[item["severity"].upper()],
-                    "span": Span(**item["span"]),
-                    "finding_ids": tuple(item["finding_ids"]),
-                    "flagged_by": tuple(item["flagged_by"]),
-                    "families": tuple(item["families"]),
-                }
-            )
-            for item in result["claims"]
-        ),
-        unsupported=tuple(Unsupported(**item) for item in result["unsupported"]),
-        reviewers=tuple(result["reviewers"]),
-        weights=result["weights"],
     )

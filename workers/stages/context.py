@@ -18,6 +18,7 @@ from workers.governor.breaker import Refusal
 from workers.provenance.repository.stages import SeatKey
 from workers.provenance.session import Database
 from workers.providers.chain import Link
+from workers.sandbox.base import Cage
 from workers.tools.toolbox import Toolbox
 
 
@@ -90,6 +91,7 @@ class Context:
     render: Callable[..., str]
     at_work: AtWork
     toolbox: Toolbox
+    cage: Cage
     price_of: PriceOf = no_prices
 
 

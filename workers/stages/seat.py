@@ -7,7 +7,7 @@ transaction, under the run's lock, so exactly one worker does it and a crash lea
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -38,6 +38,8 @@ from workers.providers.usage import usage_scope
 from workers.stages.broken import break_off
 from workers.stages.context import Context, Material, RunCancelledError
 from workers.stages.recorded_call import BudgetExhaustedError
+from workers.stages.rounds import open_another
+from workers.stages.seating import Results, place_of, results_of, seats_of
 from workers.stages.walk import SeatFailedError
 
 log = structlog.get_logger(__name__)
@@ -55,7 +57,9 @@ class Work:
     team: EquippedTeam
     material: Material
     #: Results of the run's terminal seats so far, by (stage, seat); failed and abstained seats have none.
-    results: Mapping[tuple[Stage, str], Any]
+    results: Results
+    #: Results of the round before, empty in the first.
+    previous: Results = dataclasses.field(default_factory=dict)
 
 
 #: A stage's own work: returns the kind of the ledger's event and the result, which is also its payload.
@@ -125,9 +129,14 @@ def open_next(context: Context, connection: Connection, entries: ledger.Writer) 
     if entries.state in {RunState.FINISHED, RunState.CANCELLED}:
         return None
     team = team_of(connection, entries.team_digest)
-    step = next_step(stages.seated(connection, entries.run_id, entries.round))
+    step = next_step(
+        stages.seated(connection, entries.run_id, entries.round),
+        seats_of(connection, entries, team),
+    )
     if isinstance(step, Wait):
         return None
+    if isinstance(step, Finish) and open_another(context, connection, entries, team):
+        step = Open(stage=Stage.CODER, seats=team.seat_names(Stage.CODER))
     if isinstance(step, Finish):
         return Close(run_id=entries.run_id, priority=entries.priority)
     return _open(context, connection, entries, step, team)
@@ -147,7 +156,7 @@ def _open(
         connection,
         [
             SeatKey(run_id=entries.run_id, round=entries.round, stage=step.stage, seat=seat)
-            for seat in team.seat_names(step.stage)
+            for seat in step.seats
         ],
     )
     seats = tuple(key.seat for key in opened)
@@ -182,15 +191,18 @@ def _claim(context: Context, key: SeatKey) -> Work | None:
         order = runs.order_of(connection, key.run_id)
         rows = [row for row in stages.rows_of(connection, key.run_id, key.round) if row.key != key]
         team = team_of(connection, order.team_digest)
+        previous = stages.rows_of(connection, key.run_id, key.round - 1) if key.round > 1 else []
+    results = results_of(rows)
     return Work(
         context=context,
         key=key,
-        place=team.place(key.stage, key.seat),
+        place=place_of(team, key.stage, key.seat, results),
         progress=progress,
         lane=Lane.BATCH if order.is_batch else Lane.INTERACTIVE,
         team=team,
         material=Material.of(order.material),
-        results={(row.key.stage, row.key.seat): row.result for row in rows if row.result is not None},
+        results=results,
+        previous=results_of(previous),
     )
 
 

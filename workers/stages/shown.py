@@ -38,6 +38,23 @@ def shown_to(
     return texts, selection
 
 
+def to_rewrite(
+    work: Work, *, first: Sequence[Span] = (), beside: Sequence[str] = ()
+) -> tuple[dict[str, str], frozenset[str]]:
+    """The candidate as a seat that writes it anew is shown it, and the paths whose text it may not change.
+
+    A file that the seat has seen only in part would come back as that part. What a coder wrote is shown whole and bare.
+    """
+    files = work.results[Stage.CODER, "coder"]["files"]
+    existing = work.material.existing
+    if existing is None:
+        return dict(files), frozenset()
+    texts, selection = shown_to(work, files, first=first, beside=beside)
+    return texts, frozenset(
+        path for path, text in files.items() if path in existing.parts or not selection.is_whole(path, text)
+    )
+
+
 def _named(files: Files, spec: str) -> list[Span]:
     """The files that the spec speaks of."""
     return [

@@ -34,6 +34,16 @@ def consensus(run_id: str, round_: int, seat: str) -> None:
     _run(Stage.CONSENSUS, run_id, round_, seat)
 
 
+@app.task(name=TaskName.REFUTE.value)
+def refute(run_id: str, round_: int, seat: str) -> None:
+    _run(Stage.REFUTE, run_id, round_, seat)
+
+
+@app.task(name=TaskName.GATE.value)
+def gate(run_id: str, round_: int, seat: str) -> None:
+    _run(Stage.GATE, run_id, round_, seat)
+
+
 @app.task(name=TaskName.LEAD.value)
 def lead(run_id: str, round_: int, seat: str) -> None:
     _run(Stage.LEAD, run_id, round_, seat)

@@ -16,7 +16,8 @@ BACKLOG_PATIENCE = 10
 def rescue_lost_work() -> None:
     config = runtime().settings
     # Behind a long queue an old message is late, not lost: sending it again would only lengthen the queue.
-    patience = 1 if queued_messages(app, Queue.LLM) == 0 else BACKLOG_PATIENCE
+    waiting = any(queued_messages(app, queue) for queue in (Queue.LLM, Queue.SANDBOX))
+    patience = BACKLOG_PATIENCE if waiting else 1
     found = rescue(
         runtime().context,
         pending_seconds=config.pending_seconds * patience,

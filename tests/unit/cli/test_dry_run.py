@@ -33,7 +33,7 @@ def test_a_dry_run_needs_no_server_and_ends_well(spec: Path, capsysbinary: Any) 
     assert execute(["run", str(spec), "--dry-run", "--json"]) == 0
     estimate = json.loads(capsysbinary.readouterr().out)
     assert (estimate["dry_run"], estimate["simulated"], estimate["team"]) == (True, True, "consensus")
-    assert len(estimate["seats"]) == 8
+    assert len(estimate["seats"]) == 11
     assert not (spec.parent / "home").exists()
 
 
@@ -43,7 +43,7 @@ def test_a_dry_run_of_existing_code_has_no_coder(spec: Path, capsysbinary: Any, 
     code.write_text("--- a/a.py\n+++ b/a.py\n@@ -0,0 +1 @@\n+x = 1\n", encoding="utf-8")
     assert execute(["run", str(spec), "--code", str(code), "--dry-run", "--json"]) == 0
     estimate = json.loads(capsysbinary.readouterr().out)
-    assert {seat["stage"] for seat in estimate["seats"]} == {"panel", "consensus", "lead"}
+    assert {seat["stage"] for seat in estimate["seats"]} == {"panel", "consensus", "refute", "gate", "lead"}
 
 
 def test_spec_and_code_cannot_both_come_from_standard_input(capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,8 +92,8 @@ def test_the_table_fits_80_columns_and_shows_seats_totals_and_the_budget() -> No
     assert max(map(len, text.splitlines())) <= 80
     rows = {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
     assert rows["rigor"][1] == "openai/gpt-6.2-sol"
-    # 2 x 8000 and 6 x 4096 tokens at most.
-    assert rows["total"][3] == "40,576"
+    # 2 x 8000 and 6 x 4096 tokens at most, 12 refuters of 2048, 6 provers of 4096 and 6 controls of 8000.
+    assert rows["total"][3] == "137,728"
     assert "fits the budget of $5.0000" in text
 
 
@@ -104,9 +104,10 @@ def test_no_number_of_the_table_is_ever_cut() -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
     total = next(line for line in text.splitlines() if line.startswith("total"))
-    # At most 40 576 tokens out at 0.015 dollars and the coder's 600 000 in at 0.0003: 608.64 + 180, and the prompts.
-    assert total.split()[3] == "40,576"
-    assert 788.64 < float(total.split()[5].removeprefix("$")) < 810
+    # At most 137 728 tokens out at 0.015 dollars: 2065.92. 600 000 tokens into the coder at 0.0003: 180. 29 seats that
+    # read 8000 of the candidate: 69.60. And the prompts.
+    assert total.split()[3] == "137,728"
+    assert 2315.52 < float(total.split()[5].removeprefix("$").replace(",", "")) < 2400
 
 
 def test_simulated_prices_are_called_simulated() -> None:

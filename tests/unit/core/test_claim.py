@@ -13,7 +13,13 @@ from workers.core.claim import CLAIM_TRANSITIONS, Claim, ClaimState, is_noise, m
 from workers.core.consensus import merge_passes, tally
 from workers.core.finding import Review, Severity
 
-ENDS = {ClaimState.UPHELD, ClaimState.FIXED, ClaimState.DISMISSED, ClaimState.ADVISORY}
+ENDS = {
+    ClaimState.KILLED,
+    ClaimState.UPHELD,
+    ClaimState.FIXED,
+    ClaimState.DISMISSED,
+    ClaimState.ADVISORY,
+}
 
 
 def make_claim(**changes: object) -> Claim:
@@ -29,7 +35,7 @@ def a_pass(reviewer: str, number: int, *claims: str) -> Review:
     return make_review(reviewer, *findings)
 
 
-def test_the_final_states_are_the_four_that_a_verdict_knows() -> None:
+def test_the_final_states_are_the_five_that_a_verdict_knows() -> None:
     assert {state for state in ClaimState if not CLAIM_TRANSITIONS[state]} == ENDS
 
 
@@ -47,9 +53,10 @@ def test_every_state_is_reached_and_every_claim_can_end() -> None:
     assert all(reachable(state) & ENDS for state in ClaimState)
 
 
-def test_a_killed_claim_is_never_promoted_and_a_reproduced_one_never_dismissed() -> None:
-    assert reachable(ClaimState.KILLED) == {ClaimState.KILLED, ClaimState.DISMISSED}
-    assert ClaimState.DISMISSED not in reachable(ClaimState.REPRODUCED)
+def test_a_killed_claim_stays_dead_and_a_reproduced_one_is_never_advisory() -> None:
+    assert reachable(ClaimState.KILLED) == {ClaimState.KILLED}
+    assert not {ClaimState.ADVISORY, ClaimState.KILLED} & reachable(ClaimState.REPRODUCED)
+    assert may_become(ClaimState.REPRODUCED, ClaimState.DISMISSED), "the lead may override a test, on record"
     assert may_become(ClaimState.CONTESTED, ClaimState.KILLED)
     assert not may_become(ClaimState.CANDIDATE, ClaimState.KILLED), "only what was contested can be killed"
 

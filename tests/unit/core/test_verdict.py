@@ -18,9 +18,10 @@ from workers.core.artefact import Span
 from workers.core.claim import ClaimState
 from workers.core.consensus import Proposal, tally
 from workers.core.finding import Abstention, Review, Severity
+from workers.core.judgement import Ruling, RulingWord
 from workers.core.run import Outcome
 from workers.core.team import Policy, Quorum
-from workers.core.verdict import Case, Ruling, RulingWord, StageFailure, decide
+from workers.core.verdict import Case, StageFailure, decide
 
 FIXED = {"a.py": CODE.replace("line_3 = 3", "line_3 = 33")}
 AT_THE_FIX = (Span(path="a.py", start=3, end=3),)

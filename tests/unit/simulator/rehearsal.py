@@ -33,7 +33,7 @@ REVIEWERS = {
 CONSENSUS = "sim-birch-large"
 LEAD = "sim-cedar-large"
 
-_PROMPTS = prompt_environment()
+PROMPTS = prompt_environment()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,13 +60,13 @@ def example_specs() -> dict[str, str]:
 
 
 def system_prompt(role: str) -> str:
-    return _PROMPTS.get_template(f"{role}.md").render()
+    return PROMPTS.get_template(f"{role}.md").render()
 
 
 def material(
     spec: str, *, files: Mapping[str, str] | None = None, claims: str = "", reviews: str = ""
 ) -> str:
-    return _PROMPTS.get_template("material.md").render(
+    return PROMPTS.get_template("material.md").render(
         spec=spec, files=files or {}, tests={}, claims=claims, reviews=reviews
     )
 

@@ -222,6 +222,11 @@ def start(connection: Connection, run_id: str) -> None:
     )
 
 
+def enter_round(connection: Connection, run_id: str, number: int) -> None:
+    """The run goes into its next round; its caller holds the run's lock."""
+    connection.execute(update(runs).where(runs.c.run_id == run_id).values(round=number))
+
+
 def finish(connection: Connection, run_id: str, *, outcome: Outcome, verdict_digest: str) -> None:
     """Close a running run. Raises: StateError if it is not running."""
     row = connection.execute(

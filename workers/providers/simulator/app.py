@@ -21,6 +21,7 @@ from starlette.routing import Route
 
 from workers.providers.simulator.anthropic_wire import AnthropicWire
 from workers.providers.simulator.arrivals import MAX_ARRIVALS, Arrivals
+from workers.providers.simulator.catalogue import Catalogue, load_catalogue
 from workers.providers.simulator.desk import Decision, Desk, Letter
 from workers.providers.simulator.faults.rule import Faults, Rule
 from workers.providers.simulator.latency import Latency, Timing, fixed_latency, spread_latency
@@ -58,6 +59,7 @@ def create_app(
     accepts_any_model: bool = False,
     max_arrivals: int = MAX_ARRIVALS,
     clocks: Clocks | None = None,
+    catalogue: Catalogue | None = None,
 ) -> Starlette:
     """The simulator. The same request to the same seed gives the same bytes.
 
@@ -65,6 +67,7 @@ def create_app(
     them. `first_piece`: the same for a stream's first piece; None: half of the latency. `limits`: None is
     none. `faults`: rules, the first that fits wins. `accepts_any_model`: a name that is not the simulator's
     is answered by one of its models, which the reply names, instead of with a 404.
+    `catalogue`: the problems that it knows; None: those of the package.
     Raises: InputError (a negative latency), KnowledgeError (a problem's folder is not in order).
     """
     if latency is None:
@@ -79,6 +82,7 @@ def create_app(
         faults=Faults(faults),
         resolve=any_model if accepts_any_model else known_model,
         started_seconds=clocks.monotonic(),
+        catalogue=catalogue or load_catalogue(),
     )
     simulator = _Simulator(
         desk=desk, arrivals=Arrivals(capacity=max_arrivals), clocks=clocks, salt=_salt(seed)

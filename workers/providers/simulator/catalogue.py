@@ -36,6 +36,14 @@ class Catalogue:
         """The problem with exactly this spec, white space aside; a spec that only resembles it finds none."""
         return self.by_digest.get(spec_digest(spec))
 
+    def find_by_claim(self, claim: str, files: Mapping[str, str]) -> Problem | None:
+        """The problem one of whose remarks these are the words of, if its file is among the files: for whoever is
+        shown no spec."""
+        for problem in self.by_digest.values():
+            if problem.path in files and problem.name_behind(claim) is not None:
+                return problem
+        return None
+
 
 def spec_digest(spec: str) -> str:
     """A digest of the spec's words in their order."""

@@ -17,7 +17,7 @@ from workers.core.artefact import fold
 from workers.providers.simulator.catalogue import Catalogue
 from workers.providers.simulator.edit import line_range, replace_block
 from workers.providers.simulator.material import Question, read_question
-from workers.providers.simulator.problem import Bug, Problem, Remark
+from workers.providers.simulator.problem import Bug, Invention, Problem, Remark
 from workers.providers.simulator.triage import judge
 
 PLACEHOLDER_PATH = "simulated_placeholder.py"
@@ -45,6 +45,8 @@ def answer(system: str, user: str, *, model: str, seed: int, catalogue: Catalogu
             "the example specifications that it knows."
         )
     problem = catalogue.find(question.spec) if question.spec is not None else None
+    if question.role == "refuter" and question.claims:
+        problem = catalogue.find_by_claim(str(question.claims[0].get("claim")), question.files)
     asked = Asked(question=question, model=model, seed=seed, problem=problem)
     return orjson.dumps(role(asked)).decode()
 
@@ -54,6 +56,8 @@ def _coder(asked: Asked) -> dict[str, Any]:
     if problem is None:
         files = {**asked.question.files, PLACEHOLDER_PATH: _placeholder(asked.model)}
         return {"files": files, "tests": {}, "notes": f"{_UNKNOWN}: {PLACEHOLDER_PATH} solves nothing."}
+    if asked.question.claims:
+        return {"files": _mended(asked), "tests": {}, "notes": "What the tests reproduced is mended."}
     code = problem.code_of(problem.variant_for(seed=asked.seed, model=asked.model))
     return {"files": {problem.path: code}, "tests": {}, "notes": problem.notes}
 
@@ -141,6 +145,64 @@ def _consensus(asked: Asked) -> dict[str, Any]:
     return {"merges": merges, "summary": f"Claims: {len(claims)}; merges proposed: {len(merges)}."}
 
 
+def _refuter(asked: Asked) -> dict[str, Any]:
+    """Kills what it knows to be invented, with the line that shows it; a planted bug survives."""
+    remark = _claimed(asked)
+    files = asked.question.files
+    if not isinstance(remark, Bug | Invention):
+        return _refutation("cannot_tell", "This is a simulated model and it does not know this claim.")
+    if isinstance(remark, Bug) or remark.survives:
+        return _refutation("survives", "The lines in question do what the claim says.")
+    quoted = [
+        {"path": path, "line": lines[0], "quote": remark.anchor}
+        for path, text in files.items()
+        if (lines := line_range(text, (remark.anchor,))) is not None
+    ]
+    return _refutation("killed", remark.lead.reason, ground="intended", evidence=quoted)
+
+
+def _refutation(
+    word: str, reason: str, *, ground: str | None = None, evidence: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    return {"verdict": word, "ground": ground, "reason": reason, "evidence": list(evidence)}
+
+
+def _prover(asked: Asked) -> dict[str, Any]:
+    remark = _claimed(asked)
+    if remark is None or not remark.test:
+        test = f'def test_unknown():\n    """{_UNKNOWN}."""\n'
+        return {"test": test, "spec_quote": "", "reason": f"{_UNKNOWN}."}
+    return {"test": remark.test, "spec_quote": remark.rule, "reason": remark.suggested_test or remark.agreed}
+
+
+def _control(asked: Asked) -> dict[str, Any]:
+    return {"files": _mended(asked), "reason": "The lines of the claim as the solution has them."}
+
+
+def _mended(asked: Asked) -> dict[str, str]:
+    """The files with the claimed bugs taken out again; what is invented or unknown cannot be mended."""
+    files = dict(asked.question.files)
+    for claim in asked.question.claims:
+        name = _name_behind(asked.problem, claim) if asked.problem else None
+        bug = asked.problem.bugs.get(name) if asked.problem and name else None
+        invention = asked.problem.inventions.get(name) if asked.problem and name else None
+        if invention is not None:
+            files |= invention.control
+        for path, text in files.items():
+            changed = replace_block(text, bug.planted, bug.good) if bug else None
+            if changed is not None:
+                files[path] = changed
+    return files
+
+
+def _claimed(asked: Asked) -> Remark | None:
+    """The remark that the only claim of the question words."""
+    if asked.problem is None or not asked.question.claims:
+        return None
+    name = _name_behind(asked.problem, asked.question.claims[0])
+    return asked.problem.remarks[name] if name else None
+
+
 def _lead(asked: Asked) -> dict[str, Any]:
     problem, question = asked.problem, asked.question
     claims = [claim for claim in question.claims if isinstance(claim.get("id"), str)]
@@ -163,8 +225,15 @@ def _lead(asked: Asked) -> dict[str, Any]:
     return {
         "files": files,
         "rulings": rulings,
+        # What a test shows and this lead leaves alone goes back to the coder, if the team has another round.
+        "decision": "send_back" if _reproduced_and_left(claims, rulings) else "sign",
         "summary": f"Rulings: {len(rulings)}; files changed: {changed}.",
     }
+
+
+def _reproduced_and_left(claims: Sequence[Mapping[str, Any]], rulings: Sequence[Mapping[str, Any]]) -> bool:
+    shown = {claim["id"] for claim in claims if claim.get("gate") == "reproduced"}
+    return any(ruling["claim"] in shown and ruling["ruling"] != "fixed" for ruling in rulings)
 
 
 def _act(remark: Remark, files: dict[str, str]) -> str | None:
@@ -230,6 +299,9 @@ ROLES: dict[str, Callable[[Asked], dict[str, Any]]] = {
     "coder": _coder,
     "reviewer": _reviewer,
     "consensus": _consensus,
+    "refuter": _refuter,
+    "prover": _prover,
+    "control": _control,
     "lead": _lead,
     "triage": _triage,
 }

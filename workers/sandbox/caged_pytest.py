@@ -1,0 +1,198 @@
+"""Runs files of tests in a cage and reports each test by name. This file's own text is what the cage executes.
+
+It is a keeper and its children: the keeper forks one child a file and repeat, and the child runs pytest in itself. Only
+the keeper writes to standard output, and it writes one line, when every child is gone. So what the code under test
+prints is not taken for a report, a child that ends itself has reported nothing, and one that ends the keeper ends the
+cage with an exit code that is not 0. What a child reports carries a word that the keeper thought up after the fork's
+parent began, which stands in no file, argument or environment. The code shares its process with its tests all the same:
+one that goes looking for that word in memory can forge its own report (docs/decisions/0006).
+
+Standard library and pytest only: nothing else of ours is in the cage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import random
+import secrets
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+WORKSPACE = "/workspace"
+ARGUMENTS = ["-c", "/opt/cage/pytest.ini", "--rootdir", WORKSPACE, "-q"]
+#: A report of more bytes than that is none.
+MAX_REPORT_BYTES = 200_000
+MAX_CASES = 400
+MAX_MESSAGE = 300
+_PR_SET_DUMPABLE = 4
+
+
+class Recorder:
+    """A pytest plugin that remembers how each test ended."""
+
+    def __init__(self) -> None:
+        self.cases: list[dict[str, str]] = []
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:
+        outcome: Any = yield
+        report = outcome.get_result()
+        if report.when == "call" or report.outcome != "passed":
+            self._add(item.nodeid, report, call.excinfo)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.outcome != "passed":
+            self._add(report.nodeid, report, None)
+
+    def _add(self, nodeid: str, report: Any, excinfo: Any) -> None:
+        is_call = getattr(report, "when", "collect") == "call"
+        word = report.outcome
+        if hasattr(report, "wasxfail"):
+            word = "skipped"
+        elif word == "failed" and not is_call:
+            word = "error"
+        crash = getattr(report.longrepr, "reprcrash", None)
+        message = "" if word == "passed" else crash.message if crash is not None else str(report.longrepr)
+        self.cases.append(
+            {
+                "name": nodeid.partition("::")[2],
+                "outcome": word,
+                "error": "" if excinfo is None or word == "passed" else excinfo.typename,
+                "message": message[:MAX_MESSAGE],
+                "raised_in": "" if excinfo is None or word == "passed" else _raised_in(excinfo),
+            }
+        )
+
+
+def _raised_in(excinfo: Any) -> str:
+    """The innermost file of the workspace that the error came through."""
+    for entry in reversed(excinfo.traceback):
+        path = str(entry.path)
+        if path.startswith(WORKSPACE + "/"):
+            return path[len(WORKSPACE) + 1 :]
+    return ""
+
+
+class Watch:
+    """Sees whether one of some lines of a file is executed."""
+
+    def __init__(self, path: str, start: int, end: int) -> None:
+        self._file = f"{WORKSPACE}/{path}"
+        self._lines = range(start, end + 1)
+        self.has_reached = False
+
+    def begin(self) -> None:
+        sys.settrace(self._enter)
+
+    def _enter(self, frame: Any, _event: str, _argument: Any) -> Any:
+        if self.has_reached or frame.f_code.co_filename != self._file:
+            return None
+        return self._line
+
+    def _line(self, frame: Any, event: str, _argument: Any) -> Any:
+        if event == "line" and frame.f_lineno in self._lines:
+            self.has_reached = True
+            return None
+        return self._line
+
+
+def child(path: str, watch: dict[str, Any] | None, word: str, out: int) -> None:
+    """Run one file of tests in this process and write its report."""
+    os.setpgid(0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    random.seed()
+    recorder = Recorder()
+    watching = Watch(**watch) if watch else None
+    if watching:
+        watching.begin()
+    pytest.main([*ARGUMENTS, path], plugins=[recorder])
+    sys.settrace(None)
+    report = {
+        "word": word,
+        "cases": recorder.cases[:MAX_CASES],
+        "has_reached": watching.has_reached if watching else None,
+    }
+    body = json.dumps(report).encode()
+    while body:
+        body = body[os.write(out, body) :]
+
+
+def keep(path: str, watch: dict[str, Any] | None, seconds: float) -> dict[str, Any]:
+    """Fork a child for one file, read its report and see to it that nothing of it is left."""
+    word = secrets.token_hex(16)
+    reading, writing = os.pipe()
+    process = os.fork()
+    if process == 0:
+        os.close(reading)
+        try:
+            child(path, watch, word, writing)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    body, is_late = _read(reading, seconds)
+    os.close(reading)
+    _end(process)
+    if is_late:
+        return {"told": "hung"}
+    try:
+        report = json.loads(body)
+        if report.pop("word") != word:
+            raise ValueError
+        return {"told": "reported", **report}
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return {"told": "died"}
+
+
+def _read(reading: int, seconds: float) -> tuple[bytes, bool]:
+    deadline = time.monotonic() + seconds
+    body = b""
+    while len(body) <= MAX_REPORT_BYTES:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([reading], [], [], left)[0]:
+            return body, True
+        piece = os.read(reading, 65536)
+        if not piece:
+            break
+        body += piece
+    return body, False
+
+
+def _end(process: int) -> None:
+    """Kill the child with its children, and whatever else of this user still runs but the keeper."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(-1, signal.SIGKILL)
+
+
+def main() -> None:
+    """The plan is the last argument, the report one line of JSON."""
+    plan = json.loads(sys.argv[-1])
+    # Nobody of this user reads or changes the keeper's memory from outside.
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    reports: dict[str, list[dict[str, Any]]] = {}
+    for path, repeats in plan["repeats"].items():
+        found = reports[path] = []
+        for repeat in range(repeats):
+            watch = plan["watch"] if repeat == 0 and path == plan["watched_by"] else None
+            # What hung once is not waited for again; the second cage tells whether it always does.
+            is_hanging = bool(found) and found[-1]["told"] == "hung"
+            found.append({"told": "hung"} if is_hanging else keep(path, watch, plan["seconds"]))
+    print(json.dumps(reports))  # noqa: T201 - the report
+
+
+if __name__ == "__main__":
+    main()
