@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test check format bench clean
+.PHONY: help install run up test check format bench gate clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -39,6 +39,9 @@ format: install ## format the code
 
 bench: install ## time 40 runs in flight against a bare asyncio script
 	$(BIN)/python benchmarks/pipeline.py
+
+gate: install ## forty programs with planted and invented defects through the cage; needs a Docker engine
+	$(BIN)/python benchmarks/gate.py
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info

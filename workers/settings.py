@@ -63,7 +63,10 @@ class Settings(BaseSettings):
         default=256, ge=1, le=2000, description="model calls in flight per worker process"
     )
     sandbox_concurrency: int = Field(
-        default=8, ge=1, le=256, description="claims being tested at once per worker of the `sandbox` queue"
+        default=8,
+        ge=1,
+        le=256,
+        description="programs in cages at once per worker process; also the threads of one that serves `sandbox` alone",
     )
     worker_processes: int = Field(
         default=1, ge=1, le=256, description="workers that `up` starts; also the share when Redis is away"

@@ -23,6 +23,7 @@ from workers.provenance.repository.stages import SeatKey
 from workers.provenance.session import Database
 from workers.providers.prices import price_of
 from workers.providers.registry import enabled
+from workers.sandbox.bounded import BoundedCage
 from workers.sandbox.docker import DockerCage
 from workers.sandbox.engine import connector
 from workers.settings import Settings, environment, settings
@@ -97,7 +98,7 @@ class Runtime:
             render=lambda name, **values: prompts.get_template(name).render(**values),
             at_work=self._seats,
             toolbox=McpToolbox(self._loop.submit),
-            cage=self._cage,
+            cage=BoundedCage(self._cage, config.sandbox_concurrency),
             price_of=price_of,
         )
         self._heard: dict[tuple[str, str], dt.datetime] = {}

@@ -85,7 +85,7 @@ def migrate_command() -> None:
 
 
 def worker(
-    queues: Annotated[str, typer.Option(help="queues to serve, separated by commas")] = "llm,control",
+    queues: Annotated[str, typer.Option(help="queues to serve, separated by commas")] = "llm,sandbox,control",
     concurrency: Annotated[
         int | None,
         typer.Option(

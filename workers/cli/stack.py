@@ -82,7 +82,7 @@ class Stack:
         self._start_simulator()
         self._spawn("api", "api", "--port", str(self._port))
         for number in range(1, self._settings.worker_processes + 1):
-            self._spawn(f"worker-{number}", "worker", "--name", f"llm{number}")
+            self._spawn(f"worker-{number}", "worker", "--queues", "llm,control", "--name", f"llm{number}")
         self._spawn("sandbox", "worker", "--queues", "sandbox", "--name", "sandbox")
         self._spawn("beat", "beat")
         self._wait_for(lambda: _answers(f"{self.url}/readyz"), "the API")
