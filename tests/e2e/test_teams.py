@@ -63,7 +63,8 @@ def test_every_fault_of_a_stranger_s_file_is_printed(installation: Installation)
     done = installation.consensus("teams", "validate", "notary.yaml")
     assert done.returncode == 3
     assert (
-        "bad  notary.yaml:12: policy.refuse: no such field; allowed here: coder_tests, gate, " in done.stdout
+        "bad  notary.yaml:12: policy.refuse: no such field; allowed here: coder_tests, context_tokens, gate, "
+        in done.stdout
     )
     assert "bad  notary.yaml:12: policy.rounds: must be less than or equal to 5" in done.stdout
 
