@@ -57,9 +57,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         )
 
 
-@pytest.fixture
-def logs_as_before() -> Iterator[None]:
-    """For tests of commands that set up the process's logs: the next test finds them as this one did."""
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Iterator[None]:
+    """Commands set up the process's logs: the next test finds them as this one did."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield

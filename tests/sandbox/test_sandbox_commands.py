@@ -11,7 +11,7 @@ from workers.cli.main import execute
 from workers.sandbox.recipe import default_image
 from workers.settings import load
 
-pytestmark = [pytest.mark.cage, pytest.mark.usefixtures("engine", "logs_as_before")]
+pytestmark = [pytest.mark.cage, pytest.mark.usefixtures("engine")]
 
 
 @pytest.fixture

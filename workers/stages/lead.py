@@ -93,7 +93,20 @@ class _Prompt:
         """A file that the lead left out stays as it was; dropping one silently is not a fix."""
         returned = answered.answer.files.items()
         candidate = self.work.results[Stage.CODER, "coder"]["files"]
-        return {**candidate, **{path: text for path, text in returned if path not in self.fixed}}
+        return {
+            **candidate,
+            **{
+                path: _ended_as(candidate.get(path), text)
+                for path, text in returned
+                if path not in self.fixed
+            },
+        }
+
+
+def _ended_as(before: str | None, text: str) -> str:
+    """`text` with the line break that ended the file before: numbered lines do not show it to whoever rewrites them."""
+    is_cut = before is not None and before.endswith("\n") and text and not text.endswith("\n")
+    return text + "\n" if is_cut else text
 
 
 def _broken_lines(checked: Checked) -> str:

@@ -10,8 +10,6 @@ from workers.cli.doctor import examine
 from workers.cli.main import execute
 from workers.settings import load
 
-pytestmark = pytest.mark.usefixtures("logs_as_before")
-
 
 @pytest.fixture(autouse=True)
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
