@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from tests.cages import NoCage
 from tests.factories import NoToolbox, make_team, team_data
 from tests.integration.model_server import ModelServer
 from tests.integration.stored_runs import events_of, store_run
@@ -124,6 +125,7 @@ def desk(
         render=lambda name, **values: prompts.get_template(name).render(**values),
         at_work=SeatsAtWork(),
         toolbox=NoToolbox(),
+        cage=NoCage(),
     )
     try:
         yield Desk(context=context, gateway=gateway, accounts=accounts)

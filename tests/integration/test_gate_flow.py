@@ -13,6 +13,7 @@ from tests.factories import make_team
 from tests.integration.conftest import Bench
 from tests.integration.model_server import CANDIDATE, GOOD, Behaviour, ModelServer, error_500
 from workers.core.proof import test_names as names_in
+from workers.core.submission import check_reviewed
 from workers.core.team import Team
 from workers.errors import CageError
 from workers.provenance import ledger
@@ -222,9 +223,9 @@ def test_prover_and_control_of_one_family_prove_nothing(
     bench: Bench, both_complain: ModelServer, caged: Give
 ) -> None:
     caged(TestsCage(fails_on_candidate))
-    team = gated_team().model_copy(
-        update={"control": gated_team().prover.model_copy(update={"models": ("local/elm-2",)})}  # type: ignore[union-attr]
-    )
+    both_complain.behave["elm-1"] = error_500
+    prover = gated_team().prover.model_copy(update={"models": ("local/elm-1", "local/fir-2")})  # type: ignore[union-attr]
+    team = gated_team().model_copy(update={"prover": prover})
 
     verdict = bench.verdict(bench.submit(team))
 
@@ -419,3 +420,36 @@ def test_what_hangs_must_hang_however_long_one_waits(
     verdict = bench.verdict(bench.submit(gated_team()))
 
     assert verdict["claims"][0]["proved"]["reason"] == "flaky"
+
+
+def test_submitted_code_is_refuted_and_tested_and_never_sent_back(
+    bench: Bench, both_complain: ModelServer, caged: Give
+) -> None:
+    caged(TestsCage(fails_on_candidate))
+    both_complain.behave["cedar-2"] = by_role(lead={"files": {}, "rulings": [], "decision": "send_back"})
+    files, existing = check_reviewed(CANDIDATE, diff=None, left_out=[])
+
+    verdict = bench.verdict(bench.submit(gated_team(rounds=3), files=files, review=existing.as_data()))
+
+    (judged,) = verdict["claims"]
+    assert (verdict["outcome"], judged["state"]) == ("rejected", "upheld")
+    assert (verdict["refutation"]["asked"], verdict["gate"]["reproduced"]) == (1, 1)
+    assert verdict["rounds"] == {"count": 1, "stopped": "coder_missing"}
+    assert verdict["changed_files"] == []
+    assert "alder-1" not in both_complain.requests
+
+
+def test_a_control_cannot_rewrite_a_file_that_it_has_seen_in_part(
+    bench: Bench, both_complain: ModelServer, caged: Give
+) -> None:
+    caged(TestsCage(fails_on_candidate))
+    lines = CANDIDATE["a.py"].splitlines()
+    hunk = f"@@ -1,{len(lines)} +1,{len(lines)} @@\n-old\n+{lines[0]}\n" + "".join(
+        f" {line}\n" for line in lines[1:]
+    )
+    files, existing = check_reviewed({}, diff=f"--- a/a.py\n+++ b/a.py\n{hunk}", left_out=[])
+    assert existing.parts
+
+    verdict = bench.verdict(bench.submit(gated_team(), files=files, review=existing.as_data()))
+
+    assert verdict["claims"][0]["proved"]["reason"] == "no_control"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.factories import make_claim
 from workers.core.artefact import Span
-from workers.core.consensus import Claim
+from workers.core.claim import Claim
 from workers.core.finding import Severity
 from workers.core.judgement import (
     Band,

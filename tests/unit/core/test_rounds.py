@@ -23,6 +23,11 @@ def test_only_what_a_test_reproduced_sends_code_back() -> None:
     assert stopped([left(standing=frozenset())], Policy(rounds=5)) == "nothing_reproduced"
 
 
+def test_code_that_nobody_wrote_here_is_not_sent_back() -> None:
+    submitted = Round(code_digest="1", standing=A, wants_another=True, has_coder=False)
+    assert stopped([submitted], Policy(rounds=5)) == "coder_missing"
+
+
 def test_the_team_s_number_of_rounds_is_the_limit() -> None:
     assert stopped([left("1", A)], Policy(rounds=2)) is None
     assert stopped([left("1", A), left("2", B)], Policy(rounds=2)) == "round_limit"
