@@ -81,8 +81,7 @@ class Runtime:
             accounts=self._accounts,
             limits=self._limits,
         )
-        with self._database.begin() as connection:
-            self._gateway.learn(lessons(connection))
+        self._learn()
         self._cage = DockerCage(
             connector(config.docker_host, environment()), image=config.cage_image, parallel=config.cages
         )
@@ -105,6 +104,15 @@ class Runtime:
         self._closing = threading.Event()
         self._heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._heart.start()
+
+    def _learn(self) -> None:
+        """Take over what calls used lately. A worker that starts while the database does not answer starts all the
+        same, with the estimates of a beginner."""
+        try:
+            with self._database.begin() as connection:
+                self._gateway.learn(lessons(connection))
+        except UnavailableError as error:
+            log.warning("lessons.missed", error=str(error))
 
     def _beat(self) -> None:
         """Keep what this process holds, and exchange what is known about providers with the other workers. Apart,

@@ -7,6 +7,8 @@ from tests.integration.test_call_rows import new_call, reply
 from workers.provenance.repository import calls
 from workers.provenance.repository.call_history import Lesson, lessons
 from workers.provenance.session import Database
+from workers.settings import Settings
+from workers.wiring import Runtime
 
 REQUEST = {"messages": [{"content": "12345"}, {"content": "678"}], "max_tokens": 100}
 
@@ -47,3 +49,11 @@ def test_only_the_newest_calls_and_only_counted_ones_teach(seated: Database) -> 
         found = lessons(connection, each=3)
 
     assert [lesson.input_tokens for lesson in found] == [2, 3, 4]
+
+
+def test_a_worker_starts_while_the_database_does_not_answer(redis_url: str) -> None:
+    runtime = Runtime(
+        Settings(database_url="postgresql+psycopg://nobody@127.0.0.1:9/nothing", redis_url=redis_url)
+    )
+
+    runtime.close()
