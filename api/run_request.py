@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from decimal import Decimal
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator
 
-from workers.core.budget import MOST_USD
+from api.known_fields import KnownFields
+from workers.core.budget import MOST_BUDGET_TOKENS, MOST_USD
 
 #: Metadata nested deeper than this is an accident, and would be one for whoever reads it.
 MAX_METADATA_DEPTH = 32
 
 
-class LeftOutIn(BaseModel):
+class LeftOutIn(KnownFields):
     """A file that was not sent, and why."""
 
     model_config = ConfigDict(extra="forbid")
@@ -25,7 +25,7 @@ class LeftOutIn(BaseModel):
     reason: str = Field(min_length=1, max_length=200)
 
 
-class RunRequest(BaseModel):
+class RunRequest(KnownFields):
     """A spec line (DESIGN §7); only `spec` is required."""
 
     model_config = ConfigDict(
@@ -64,21 +64,12 @@ class RunRequest(BaseModel):
         description="the run spends no more US dollars than this, retries included",
     )
     budget_tokens: int | None = Field(
-        default=None, gt=0, le=2**53, description="the run uses no more tokens than this, in and out together"
+        default=None,
+        gt=0,
+        le=MOST_BUDGET_TOKENS,
+        description="the run uses no more tokens than this, in and out together",
     )
     dry_run: bool = Field(default=False, description="only say what it will cost; nothing is sent or stored")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fields_are_known(cls, value: object) -> object:
-        unknown = [name for name in value if name not in cls.model_fields] if isinstance(value, dict) else []
-        if unknown:
-            close = difflib.get_close_matches(str(unknown[0]), cls.model_fields, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ";"
-            raise ValueError(
-                f"there is no field {str(unknown[0])[:80]!r}{hint} allowed are {', '.join(cls.model_fields)}"
-            )
-        return value
 
     @field_validator("id")
     @classmethod

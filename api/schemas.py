@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from api.known_fields import KnownFields
 from workers.governor.base import Limits, Snapshot
 from workers.provenance.ledger import Event
 from workers.provenance.repository.accounts import Published
@@ -246,10 +247,11 @@ class ProviderOut(BaseModel):
     account: ProviderStateOut | None = Field(description="null: no worker has noticed anything yet")
 
 
-class LimitsIn(BaseModel):
+class LimitsIn(KnownFields):
     """Limits of one provider's family. Null or left out: no such limit."""
 
-    model_config = ConfigDict(extra="forbid")
+    # Strict: `true` is no request a minute.
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     requests_per_minute: float | None = Field(default=None, gt=0, le=1e9, allow_inf_nan=False)
     input_tokens_per_minute: float | None = Field(default=None, gt=0, le=1e12, allow_inf_nan=False)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from rich.console import Console
 from rich.text import Text
 
 from api.app import create_app
@@ -17,6 +20,7 @@ from api.dependencies import Services
 from tests.api.conftest import served
 from tests.api.streams import CountingHub
 from tests.api.test_providers import ON, OPENAI_DEFAULT, tell
+from workers.cli.inspect import print_providers
 from workers.cli.main import execute
 from workers.governor.base import Limits, Snapshot
 from workers.provenance.repository import limits
@@ -108,6 +112,13 @@ def test_set_begins_with_the_limits_that_are_shown(
     assert execute(["limits", "set", "openai/gpt", "requests_per_minute=0.5", "concurrency=none"]) == 0
     assert "requests/min 0.50, " in capsys.readouterr().out
     assert all_set(database)["openai/gpt"] == Limits(requests_per_minute=0.5, requests_per_day=1000)
+
+
+def test_a_limit_of_less_than_a_hundredth_is_not_shown_as_0(server: FastAPI, capsys: Captured) -> None:
+    assert execute(["limits", "set", "openai", "requests_per_minute=0.001"]) == 0
+    assert "requests/min 0.001, " in capsys.readouterr().out
+    assert execute(["limits", "show"]) == 0
+    assert rows(capsys.readouterr().out)["openai/*"] == ["(set)", "0.001", "-", "-", "-", "64"]
 
 
 def test_set_for_a_provider_that_is_off_on_the_server_begins_with_what_it_is_known_to_allow(
@@ -337,3 +348,17 @@ def test_the_providers_table_fits_80_columns(
 
     lines = [Text.from_ansi(line).plain.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert max(map(len, lines)) <= 80
+
+
+def test_addresses_of_local_providers_are_not_broken_at_80_columns() -> None:
+    console = Console(width=80, record=True, file=io.StringIO())
+    entries = [
+        {"name": name, "on": False, "wire": spec.wire, "address": spec.base_url, "account": None}
+        for name, spec in PROVIDERS.items()
+    ]
+    print_providers(entries, console, now=dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
+    text = console.export_text()
+    assert max(map(len, text.splitlines())) <= 80
+    for name, spec in PROVIDERS.items():
+        # Gemini's has 55 characters and cannot fit beside the rest.
+        assert f" {spec.base_url} " in text or name == "gemini"

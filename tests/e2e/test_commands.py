@@ -84,6 +84,12 @@ def test_a_second_up_on_the_same_data_says_where_the_first_serves(serving: tuple
     assert f"already serving at {url}" in done.stderr
 
 
+def test_where_up_serves_stands_on_one_line_of_80_columns(serving: tuple[Installation, str]) -> None:
+    installation, url = serving
+    line = next(line for line in installation.output().splitlines() if "is serving at" in line)
+    assert line.rstrip() == f"Consensus is serving at {url}   (interface: /docs there)"
+
+
 def test_an_up_on_a_taken_port_says_so(serving: tuple[Installation, str], installation: Installation) -> None:
     _, url = serving
 

@@ -202,8 +202,8 @@ def test_input_tokens_read_from_the_providers_cache_do_not_count(under: Open, mo
         bench.code()
         left = bench.bucket()
 
-    # Ten were not in the cache, at a token a second.
-    assert 5 < left.next_start_seconds < 10.4
+    # Ten were not in the cache, at a token a second, of which the governor keeps 1 % and then 3 % back: 10.41 s.
+    assert 5 < left.next_start_seconds < 10.5
 
 
 def bad_request(_: str, __: dict[str, Any], ___: int) -> Response:

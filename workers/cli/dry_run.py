@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -61,7 +61,7 @@ def estimate_here(
 
 def print_estimate(estimate: Mapping[str, Any], console: Console) -> None:
     """A table that fits 80 columns: a row a seat, likely and worst case, and the totals."""
-    table = Table(box=None, pad_edge=False, padding=(0, 1))
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
     # Names give way to numbers where the terminal is narrow.
     table.add_column("seat", overflow="fold", max_width=12)
     table.add_column("model", overflow="fold")
@@ -107,4 +107,32 @@ def _budget_line(estimate: Mapping[str, Any]) -> str:
         return ""
     if estimate["fits_budget"]:
         return f"[green]fits[/] the budget of {' and '.join(limits)}, even at the worst"
+    starved = _starved(estimate)
+    if starved:
+        return (
+            f"[red]does not fit[/] the budget of {' and '.join(limits)}: beside the lead's share there is no room for "
+            f"{starved}, and the run would end degraded"
+        )
     return f"[yellow]may not fit[/] the budget of {' and '.join(limits)}; seats that do not will be left out"
+
+
+def _starved(estimate: Mapping[str, Any]) -> str:
+    """Whom the budget leaves out from the start, where no run goes on without them; else empty. A call is let
+    through if its worst case fits beside the lead's (`workers.core.budget.refusal`)."""
+    by_stage: dict[str, list[Mapping[str, Any]]] = {}
+    for seat in estimate["seats"]:
+        by_stage.setdefault(seat["stage"], []).append(seat)
+    leads = by_stage.get("lead", [])
+    for stage, name in (("coder", "the coder"), ("panel", "any reviewer")):
+        seats = by_stage.get(stage, [])
+        if seats:
+            return "" if any(_has_room(estimate, [seat, *leads]) for seat in seats) else name
+    return ""
+
+
+def _has_room(estimate: Mapping[str, Any], seats: Sequence[Mapping[str, Any]]) -> bool:
+    usd, tokens = estimate["budget_usd"], estimate["budget_tokens"]
+    worst_tokens = sum(seat["worst_input_tokens"] + seat["worst_output_tokens"] for seat in seats)
+    # Half a millionth: what adding rounded dollars as binary fractions may be off by.
+    worst_usd = sum(seat["worst_cost_usd"] or 0.0 for seat in seats) - 5e-7
+    return (tokens is None or worst_tokens <= tokens) and (usd is None or worst_usd <= usd)

@@ -132,7 +132,7 @@ def print_providers(entries: Sequence[Mapping[str, Any]], console: Console, *, n
             _state(entry, now),
             entry["wire"],
             escape(entry["address"]),
-            "no real provider being on" if entry["name"] == SIMULATOR else variable,
+            "no other being on" if entry["name"] == SIMULATOR else variable,
         )
     console.print(table)
     for entry in entries:

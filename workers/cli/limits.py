@@ -139,7 +139,10 @@ def _change(text: str) -> tuple[str, float | int | None]:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+    if value == int(value):
+        return f"{value:,.0f}"
+    # A small one is never rounded to 0, which would be a limit that lets nobody through.
+    return f"{value:,.2f}" if value >= 0.01 else f"{value:.2g}"
 
 
 def _short(value: float | None) -> str:

@@ -42,7 +42,7 @@ def usage_line(detail: Mapping[str, Any]) -> str:
     """A run's calls, cost, tokens and budget, and whatever is held back, lost or above it."""
     usage = detail["usage"]
     budget_usd, budget_tokens = detail["budget_usd"], detail["budget_tokens"]
-    line = f"{usage['calls']} calls, "
+    line = f"{usage['calls']} {'call' if usage['calls'] == 1 else 'calls'}, "
     line += spending_text(usage, budget_usd=budget_usd, budget_tokens=budget_tokens)
     line += f" ({usage['input_tokens']:,} in, {usage['output_tokens']:,} out)"
     if usage["reserved_tokens"]:
@@ -50,7 +50,8 @@ def usage_line(detail: Mapping[str, Any]) -> str:
             f"; calls under way may add {money(usage['reserved_usd'])}, {usage['reserved_tokens']:,} tokens"
         )
     if usage["unpriced_calls"] and usage["cost_usd"] is not None:
-        line += f"; {usage['unpriced_calls']} calls have no known price"
+        unpriced = usage["unpriced_calls"]
+        line += f"; {unpriced} {'call has' if unpriced == 1 else 'calls have'} no known price"
     if usage["orphaned"]:
         line += f"; {_lost(len(usage['orphaned']))}"
     above = above_budget(usage, budget_usd=budget_usd, budget_tokens=budget_tokens)

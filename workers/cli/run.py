@@ -21,7 +21,7 @@ from workers.cli.money import usage_line
 from workers.cli.reach import connected
 from workers.cli.verdict_panel import verdict_panel
 from workers.cli.view import RunView, clean, outcome_text
-from workers.core.budget import MOST_USD
+from workers.core.budget import MOST_BUDGET_TOKENS, MOST_USD
 from workers.core.submission import MAX_SPEC_BYTES, decode_spec
 from workers.errors import InputError
 
@@ -110,11 +110,17 @@ def run(
 
 def _budget(usd: float | None, tokens: int | None) -> dict[str, Any]:
     """The budget's fields of a request body. Raises: InputError."""
-    if usd is not None and not 0 < usd <= MOST_USD:
-        raise InputError(f"--budget-usd is {usd:g}; give US dollars above 0, for instance 0.50")
-    if tokens is not None and tokens <= 0:
-        raise InputError(f"--budget-tokens is {tokens}; give a number of tokens above 0, for instance 50000")
-    fields = {"budget_usd": None if usd is None else round(usd, 6), "budget_tokens": tokens}
+    # Rounded to what a budget is counted in: a smaller one would be none.
+    rounded = None if usd is None else round(usd, 6)
+    if rounded is not None and not 0 < rounded <= MOST_USD:
+        raise InputError(
+            f"--budget-usd is {usd:g}; give US dollars from 0.000001 to {MOST_USD:,}, for instance 0.50"
+        )
+    if tokens is not None and not 0 < tokens <= MOST_BUDGET_TOKENS:
+        raise InputError(
+            f"--budget-tokens is {tokens}; give from 1 to {MOST_BUDGET_TOKENS} tokens, for instance 50000"
+        )
+    fields = {"budget_usd": rounded, "budget_tokens": tokens}
     return {name: value for name, value in fields.items() if value is not None}
 
 

@@ -48,7 +48,7 @@ def up(port: Port = 8000) -> None:
     stack = Stack(settings, port=port, say=lambda line: console.print(f"[dim]{line}[/]"))
     try:
         stack.start()
-        console.print(f"[bold green]Consensus is serving at[/] {stack.url}   (interface: {stack.url}/docs)")
+        console.print(f"[bold green]Consensus is serving at[/] {stack.url}   (interface: /docs there)")
         if stack.uses_simulator:
             console.print(
                 "No model provider is set: answers are [magenta]simulated[/]. "

@@ -17,6 +17,8 @@ from workers.core.reply import Usage
 #: Money is counted in millionths of a dollar, and a column holds no more than this.
 MICRO_USD = Decimal("0.000001")
 MOST_USD = Decimal("999999.999999")
+#: The most that a budget in tokens may be: what every reader of JSON still counts exactly.
+MOST_BUDGET_TOKENS = 2**53
 #: A column's limit, too; more tokens than this were never billed.
 MOST_TOKENS = 2**31 - 1
 

@@ -63,10 +63,14 @@ def test_a_dry_run_prints_a_table(spec: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--budget-usd", "0"], "--budget-usd is 0; give US dollars above 0"),
+        (["--budget-usd", "0"], "--budget-usd is 0; give US dollars from 0.000001 to 999,999.999999"),
+        (["--budget-usd", "1e30"], "--budget-usd is 1e+30; give US dollars from 0.000001 to 999,999.999999"),
+        # Less than the millionth of a dollar that budgets are counted in.
+        (["--budget-usd", "1e-9"], "--budget-usd is 1e-09; give US dollars from 0.000001"),
+        (["--budget-tokens", "9007199254740993"], "give from 1 to 9007199254740992 tokens"),
         (["--budget-usd", "nan"], "--budget-usd is nan"),
         (["--budget-usd", "inf"], "--budget-usd is inf"),
-        (["--budget-tokens", "-3"], "--budget-tokens is -3; give a number"),
+        (["--budget-tokens", "-3"], "--budget-tokens is -3; give from 1 to"),
         (["--budget-tokens", "5", "--team", "nobody"], "there is no team 'nobody'"),
     ],
 )
@@ -125,8 +129,45 @@ def test_a_model_without_a_price_is_named() -> None:
 
 
 def test_a_worst_case_above_the_budget_is_said_before() -> None:
-    text = printed(estimate_here(body(budget_tokens=10), {}, lambda *_: PRICE))
-    assert "may not fit the budget of 10 tokens" in " ".join(text.split())
+    text = printed(estimate_here(body(budget_tokens=40_000), {}, lambda *_: PRICE))
+    assert "may not fit the budget of 40,000 tokens; seats that do not" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("change", "whom"), [({}, "the coder"), ({"files": {"a.py": "x = 1\n"}, "review": True}, "any reviewer")]
+)
+def test_a_budget_with_which_no_run_gets_anywhere_is_said_not_to_fit(
+    change: dict[str, Any], whom: str
+) -> None:
+    estimate = estimate_here(body(**change), {}, lambda *_: PRICE)
+    seats = estimate["seats"]
+    worst = [seat["worst_input_tokens"] + seat["worst_output_tokens"] for seat in seats]
+    reviews = [tokens for tokens, seat in zip(worst, seats, strict=True) if seat["stage"] == "panel"]
+    first = worst[0] if seats[0]["stage"] == "coder" else min(reviews)
+
+    def said(budget_tokens: int) -> str:
+        return " ".join(
+            printed(estimate_here(body(**change, budget_tokens=budget_tokens), {}, lambda *_: PRICE)).split()
+        )
+
+    assert f"no room for {whom}, and the run would end degraded" in said(first + worst[-1] - 1)
+    assert "may not fit" in said(first + worst[-1])
+
+
+def test_the_same_goes_for_dollars() -> None:
+    seats = estimate_here(body(), {}, lambda *_: PRICE)["seats"]
+    least = seats[0]["worst_cost_usd"] + seats[-1]["worst_cost_usd"]
+    enough, short = (
+        " ".join(printed(estimate_here(body(budget_usd=usd), {}, lambda *_: PRICE)).split())
+        for usd in (round(least, 6), round(least - 0.000001, 6))
+    )
+    assert "may not fit" in enough
+    assert "does not fit" in short
+
+
+def test_the_longest_name_of_a_built_in_model_is_not_broken_at_80_columns() -> None:
+    text = printed(estimate_here(body(), {"ANTHROPIC_API_KEY": "k"}, lambda *_: PRICE))
+    assert "anthropic/claude-sonnet-5-5 " in text
 
 
 @pytest.mark.parametrize(
@@ -216,6 +257,8 @@ def test_the_closing_line_names_cost_budget_and_what_is_out_of_the_ordinary() ->
         detail(reserved_usd=0.1, reserved_tokens=70)
     )
     assert "2 calls have no known price" in usage_line(detail(unpriced_calls=2))
+    assert "; 1 call has no known price" in usage_line(detail(unpriced_calls=1))
+    assert usage_line(detail(calls=1)).startswith("1 call, ")
     assert "1 call was lost with its worker and counts at its worst case" in usage_line(detail(orphaned=[{}]))
     assert "2 calls were lost with their worker" in usage_line(detail(orphaned=[{}, {}]))
     assert "$0.1000 above the budget: a provider billed more than was asked for" in usage_line(

@@ -133,6 +133,8 @@ def test_a_name_that_is_neither_scenario_nor_file_is_refused(tmp_path: Path) -> 
         FaultScriptError, match=r"no scenario and no file 'rough-nigth'; did you mean rough-night"
     ):
         load_faults("rough-nigth")
+    with pytest.raises(FaultScriptError, match=r"no scenario and no file 'x'\. Scenarios: empty-purse, "):
+        load_faults("x")
     with pytest.raises(FaultScriptError, match="cannot be read: No such file"):
         load_faults(str(tmp_path / "none.yaml"))
     with pytest.raises(FaultScriptError, match="cannot be read: Is a directory"):

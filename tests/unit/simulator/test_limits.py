@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -187,6 +188,10 @@ def test_invented_keys_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     ("fields", "sentence"),
     [
         ({"requests_per_minute": 0}, "requests_per_minute is 0; it must be at least 1"),
+        (
+            {"requests_per_minute": math.inf},
+            "requests_per_minute is inf; it must be at least 1 and below 1e15",
+        ),
         ({"concurrency": -1}, "concurrency is -1"),
         ({"burst_seconds": 0}, "burst_seconds is 0"),
         ({"allowance_usd": -0.01}, "allowance_usd is -0.01; it must be at least 0"),

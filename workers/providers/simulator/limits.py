@@ -48,7 +48,9 @@ class Limits:
             value = getattr(self, field.name)
             least = 0.001 if field.name == "burst_seconds" else 0 if field.name.startswith("allowance") else 1
             if value is not None and not least <= value < 1e15:
-                raise InputError(f"the limit {field.name} is {value}; it must be at least {least}")
+                raise InputError(
+                    f"the limit {field.name} is {value}; it must be at least {least} and below 1e15"
+                )
 
     @property
     def any_is_set(self) -> bool:

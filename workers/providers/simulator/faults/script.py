@@ -73,7 +73,7 @@ def load_faults(name: str) -> tuple[Rule, ...]:
     path = Path(name)
     if path.suffix not in (".yaml", ".yml") and not path.exists():
         close = difflib.get_close_matches(name, scenarios, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        hint = f"; did you mean {close[0]}?" if close else "."
         raise FaultScriptError(
             f"there is no scenario and no file {name!r}{hint} "
             f"Scenarios: {', '.join(scenarios)}; a script is a file that ends in .yaml"
