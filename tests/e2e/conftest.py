@@ -74,7 +74,22 @@ class Installation:
             is_server = str(self.home) in arguments and process.pid != os.getpid()
             if is_server or environment.get("CONSENSUS_HOME") == str(self.home):
                 found.append(process)
-        return [process for process in found if process.status() != psutil.STATUS_ZOMBIE]
+        return [process for process in found if _is_alive(process)]
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
+def command_line(process: psutil.Process) -> str:
+    """The process's arguments; nothing once it has ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
 
 
 def until(condition, what: str) -> None:  # type: ignore[no-untyped-def]

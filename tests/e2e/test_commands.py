@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.conftest import ROOT, Installation, make_installation, until
+from tests.e2e.conftest import ROOT, Installation, command_line, make_installation, until
 from workers.cli.port import free_port
 
 SPECS = {
@@ -231,7 +231,7 @@ def test_an_up_that_was_killed_leaves_nothing_behind_and_the_next_one_goes_on(
     first.send_signal(signal.SIGKILL)
     first.wait(timeout=30)
     until(
-        lambda: not any("workers.cli.main" in " ".join(p.cmdline()) for p in installation.processes()),
+        lambda: not any("workers.cli.main" in command_line(p) for p in installation.processes()),
         "children outlive a killed `up`",
     )
 
@@ -254,7 +254,7 @@ def _servers_come_back(installation: Installation, port: int) -> None:
     ]
     next(process for process in servers if process.name() == "valkey-server").kill()
     until(lambda: "the embedded broker died; starting it again" in installation.output(), "not noticed")
-    next(process for process in servers if "-D" in process.cmdline()).kill()
+    next(process for process in servers if " -D " in command_line(process)).kill()
     until(lambda: "the embedded database died; starting it again" in installation.output(), "not noticed")
     until(lambda: _is_ready(port), "the API is not ready again")
 

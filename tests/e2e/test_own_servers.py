@@ -15,7 +15,7 @@ import pytest
 import redis
 from sqlalchemy.engine import make_url
 
-from tests.e2e.conftest import ROOT, Installation, make_installation, until
+from tests.e2e.conftest import ROOT, Installation, command_line, make_installation, until
 from workers.cli.port import free_port
 
 _DATABASE = "consensus_e2e"
@@ -55,7 +55,7 @@ def test_runs_survive_a_worker_that_is_killed(own_servers: Installation) -> None
 
     runs = [api.post("/v1/runs", json=json.loads(line)).json()["id"] for line in lines]
     until(lambda: _reviews(api, runs) > 3, "no review arrives")
-    victim = next(process for process in own_servers.processes() if "llm1" in process.cmdline())
+    victim = next(process for process in own_servers.processes() if "llm1" in command_line(process))
     victim.kill()
     until(lambda: all(_run(api, run)["state"] == "finished" for run in runs), "some runs do not end")
 
