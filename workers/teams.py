@@ -179,7 +179,7 @@ def _equipped(path: Path, team: Team) -> TeamFile:
             )
         )
     library = Library(skills=tuple(skills), documents=documents)
-    return TeamFile(path=path, team=EquippedTeam.model_validate({**dict(team), "library": library}))
+    return TeamFile(path=path, team=EquippedTeam.model_validate({**dict(team), "texts": library}))
 
 
 def schema_text() -> str:

@@ -59,7 +59,7 @@ def test_the_example_on_the_page_is_a_team(tmp_path: Path) -> None:
     team = check_team(tmp_path / "notary.yaml").team
 
     assert team.answers_to("notaire-jure")
-    assert list(team.library.documents) == ["laws/old/one.md"]
+    assert list(team.texts.documents) == ["laws/old/one.md"]
     used = set(re.findall(r"^(\w+):", example, re.MULTILINE))
     # The page shows every field of a team but those that only one kind of team needs.
     assert set(Team.model_fields) - used == {"sandbox", "never_dismiss_cwe"}

@@ -17,7 +17,7 @@ def test_skills_stand_with_the_instructions_and_passages_with_the_material(
 ) -> None:
     seats = team_data()["reviewers"]
     reviewers = {name: {**seat, "persona": f"You are {name}."} for name, seat in seats.items()}
-    team = make_team(reviewers=reviewers, retrieval={"globs": ["laws/*.md"]}, library=LIBRARY)
+    team = make_team(reviewers=reviewers, retrieval={"globs": ["laws/*.md"]}, texts=LIBRARY)
 
     assert bench.verdict(bench.submit(team))["outcome"] == "accepted"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from structlog.testing import capture_logs
+
 from tests.integration.stored_runs import seat_key
 from tests.integration.test_call_rows import new_call, reply
 from workers.provenance.repository import calls
@@ -52,8 +54,10 @@ def test_only_the_newest_calls_and_only_counted_ones_teach(seated: Database) -> 
 
 
 def test_a_worker_starts_while_the_database_does_not_answer(redis_url: str) -> None:
-    runtime = Runtime(
-        Settings(database_url="postgresql+psycopg://nobody@127.0.0.1:9/nothing", redis_url=redis_url)
-    )
+    away = "postgresql+psycopg://nobody@127.0.0.1:9/nothing"
+
+    with capture_logs() as log:
+        runtime = Runtime(Settings(database_url=away, redis_url=redis_url))
 
     runtime.close()
+    assert "lessons.missed" in [entry["event"] for entry in log]

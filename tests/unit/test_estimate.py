@@ -180,7 +180,7 @@ def test_skills_and_looked_up_passages_are_counted_for_the_seats_that_get_them()
         "documents": {"docs/a.md": "s is here"},
     }
     plain = estimated(make_team(), LOCAL)
-    brought = estimated(make_team(retrieval={"globs": ["docs/*.md"]}, library=library), LOCAL)
+    brought = estimated(make_team(retrieval={"globs": ["docs/*.md"]}, texts=library), LOCAL)
     more = {
         seat.seat: seat.expected.input_tokens - before.expected.input_tokens
         for seat, before in zip(brought.seats, plain.seats, strict=True)

@@ -241,11 +241,11 @@ class Team(Strict):
 class EquippedTeam(Team):
     """A team with the texts it brings along, as a run keeps it."""
 
-    library: Library = Library()
+    texts: Library = Library()
 
     def manifest(self) -> dict[str, Any]:
         """The team as its file has it, with every default filled in."""
-        return self.model_dump(mode="json", exclude={"library"})
+        return self.model_dump(mode="json", exclude={"texts"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

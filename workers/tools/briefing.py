@@ -23,9 +23,9 @@ Render = Callable[..., str]
 def instructions(render: Render, role: str, team: EquippedTeam) -> str:
     """The system prompt of a role, the team's skills included."""
     text = render(f"{role}.md")
-    if role not in SKILLED or not team.library.skills:
+    if role not in SKILLED or not team.texts.skills:
         return text
-    return f"{text}\n\n{render('skills.md', skills=team.library.skills)}"
+    return f"{text}\n\n{render('skills.md', skills=team.texts.skills)}"
 
 
 def references(
@@ -34,7 +34,7 @@ def references(
     """The passages nearest to the spec, as data; "" where there are none. `submitted` are the task's own files."""
     if role not in INFORMED or team.retrieval is None:
         return ""
-    passages = passages_for(spec, team.retrieval, team.library.documents, submitted)
+    passages = passages_for(spec, team.retrieval, team.texts.documents, submitted)
     # A passage that closes its own fence would speak from outside of it.
     fenced = [
         dataclasses.replace(passage, text=passage.text.replace("</reference", "<\\/reference"))

@@ -84,7 +84,7 @@ def test_a_path_that_leads_upwards_is_refused(tmp_path: Path) -> None:
 def test_seats_that_judge_or_write_are_told_every_skill_below_their_own_instructions(role: str) -> None:
     prompts = prompt_environment()
     skills = [{"name": name, "description": "When.", "body": f"Do {name}."} for name in ("one", "two")]
-    team = make_team(library={"skills": skills})
+    team = make_team(texts={"skills": skills})
 
     text = instructions(lambda name, **values: prompts.get_template(name).render(**values), role, team)
 
@@ -100,7 +100,7 @@ def test_consensus_and_teams_without_skills_are_told_nothing_more() -> None:
     def render(name: str, **values: object) -> str:
         return prompts.get_template(name).render(**values)
 
-    skilled = make_team(library={"skills": [{"name": "one", "description": "d", "body": "b"}]})
+    skilled = make_team(texts={"skills": [{"name": "one", "description": "d", "body": "b"}]})
     assert instructions(render, "consensus", skilled) == render("consensus.md")
     assert instructions(render, "coder", make_team()) == render("coder.md")
 
@@ -110,10 +110,10 @@ def test_the_skills_of_a_team_are_read_anew_when_they_change(tmp_path: Path) -> 
     team = tmp_path / "mine.yaml"
     text = (built_in_folder() / "consensus.yaml").read_text(encoding="utf-8")
     team.write_text(text + "skills: [skills/threat]\n", encoding="utf-8")
-    assert [skill.body for skill in read_team(team).team.library.skills] == ["# Threat\n\nLook for sinks."]
+    assert [skill.body for skill in read_team(team).team.texts.skills] == ["# Threat\n\nLook for sinks."]
     skill.write_text(GOOD.replace("sinks", "sources"), encoding="utf-8")
-    assert [skill.body for skill in read_team(team).team.library.skills] == ["# Threat\n\nLook for sources."]
-    assert "library" not in read_team(team).team.manifest()
+    assert [skill.body for skill in read_team(team).team.texts.skills] == ["# Threat\n\nLook for sources."]
+    assert "texts" not in read_team(team).team.manifest()
 
 
 def test_a_missing_skill_is_told_at_its_line_in_the_team_file(tmp_path: Path) -> None:
@@ -129,4 +129,4 @@ def test_a_missing_skill_is_told_at_its_line_in_the_team_file(tmp_path: Path) ->
 
 
 def test_a_team_of_old_has_no_library() -> None:
-    assert make_team().library == Library()
+    assert make_team().texts == Library()
