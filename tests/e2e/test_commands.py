@@ -260,12 +260,7 @@ def _servers_come_back(installation: Installation, port: int) -> None:
 
 
 def _outcome(port: int, run_id: str) -> str | None:
-    try:
-        run = httpx.get(f"http://127.0.0.1:{port}/v1/runs/{run_id}").json()
-    except httpx.TransportError:
-        # Its database died a moment ago, and it is being started again.
-        return None
-    outcome: str | None = run.get("outcome")
+    outcome: str | None = httpx.get(f"http://127.0.0.1:{port}/v1/runs/{run_id}").json().get("outcome")
     return outcome
 
 

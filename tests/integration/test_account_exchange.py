@@ -118,6 +118,7 @@ def test_a_worker_that_starts_later_knows_it_too(
     late = start()
 
     until(lambda: refusal(late))
+    assert str(refusal(late)).startswith("quota: ")
 
 
 def test_an_account_that_is_good_again_is_good_for_all(start: Start, database: Database) -> None:
@@ -128,6 +129,7 @@ def test_an_account_that_is_good_again_is_good_for_all(start: Start, database: D
     tell(database, state="good", seconds_left=0)
 
     until(lambda: refusal(first) is None and refusal(second) is None)
+    assert (refusal(first), refusal(second)) == (None, None)
 
 
 def test_what_became_of_another_key_concerns_nobody_who_has_this_one(
@@ -165,6 +167,7 @@ def test_a_word_that_is_committed_late_is_heard(start: Start, database: Database
         )
 
     until(lambda: refusal(worker))
+    assert refusal(worker) == "quota: late"
 
 
 def test_limits_that_an_operator_sets_reach_every_worker_with_a_beat(
@@ -207,6 +210,7 @@ def test_limits_that_nobody_can_keep_to_cost_no_lease(start: Start, database: Da
         connection.execute(delete(limits_table))
     tell(database, state="quota", seconds_left=600)
     until(lambda: refusal(worker))
+    assert str(refusal(worker)).startswith("quota: ")
 
 
 def digest(provider: str) -> str:
