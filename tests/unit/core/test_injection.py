@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cpu_time import within_cpu_seconds
 from tests.factories import FILES, make_finding, make_review
 from workers.core.consensus import tally
 from workers.core.finding import Severity
@@ -80,9 +80,8 @@ def test_any_text_can_be_searched(text: str) -> None:
 
 
 def test_a_long_line_made_to_be_slow_is_not() -> None:
-    started = time.process_time()
-    injections({"a": "ignore previous " * 100_000, "b": "return output answer " * 100_000})
-    assert time.process_time() - started < 2
+    text = {"a": "ignore previous " * 100_000, "b": "return output answer " * 100_000}
+    within_cpu_seconds(2, lambda: injections(text))
 
 
 def test_claims_of_injections_are_flagged_by_nobody() -> None:
