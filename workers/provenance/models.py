@@ -63,12 +63,41 @@ payloads = Table(
     Column("redacted_at", _TIME),
 )
 
+#: Many runs, submitted as one. Its runs wait in the database until the dispatcher sends them.
+batches = Table(
+    "batches",
+    metadata,
+    Column("batch_id", Text, primary_key=True),
+    Column("tenant_id", Text, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("name", Text),
+    Column("state", Text, nullable=False),
+    Column("pause_cause", Text),  # user | budget; null unless paused
+    Column("priority", SmallInteger, nullable=False, server_default="0"),
+    Column("concurrency", Integer),  # most of its runs under way at once; null: no such limit
+    Column("budget_usd", _USD),
+    Column("budget_tokens", BigInteger),
+    Column("run_count", Integer, nullable=False),
+    Column("duplicate_count", Integer, nullable=False, server_default="0"),
+    Column("skipped_count", Integer, nullable=False, server_default="0"),
+    Column("skipped", JSONB, nullable=False, server_default=text("'[]'::jsonb")),  # the first of them
+    Column("webhook_url", Text),
+    Column("idempotency_key", Text),
+    Column("request_digest", Text, nullable=False),
+    Column("created_at", _TIME, nullable=False, server_default=text("now()")),
+    Column("started_at", _TIME),  # its first run was sent
+    Column("finished_at", _TIME),
+    UniqueConstraint("tenant_id", "idempotency_key"),
+)
+Index("ix_batches_listing", batches.c.tenant_id, batches.c.batch_id.desc())
+Index("ix_batches_open", batches.c.priority, postgresql_where=text("state IN ('running', 'paused')"))
+
 runs = Table(
     "runs",
     metadata,
     Column("run_id", Text, primary_key=True),
     Column("tenant_id", Text, ForeignKey("tenants.tenant_id"), nullable=False),
-    Column("batch_id", Text),
+    Column("batch_id", Text, ForeignKey("batches.batch_id")),
+    Column("position", Integer),  # its line in the batch, from 1
     Column("external_id", Text),
     Column("team", Text, nullable=False),
     Column("team_digest", Text, ForeignKey("payloads.digest"), nullable=False),
@@ -89,13 +118,43 @@ runs = Table(
     Column("verdict_digest", Text, _late("payloads.digest")),
     Column("ledger_seq", Integer, nullable=False, server_default="0"),
     Column("ledger_head", Text, nullable=False),
+    Column("webhook_url", Text),
     Column("created_at", _TIME, nullable=False, server_default=text("now()")),
+    # When its first message was sent; null: it waits in the database for the dispatcher.
+    Column("dispatched_at", _TIME),
     Column("started_at", _TIME),
     Column("finished_at", _TIME),
     UniqueConstraint("tenant_id", "idempotency_key"),
 )
 Index("ix_runs_listing", runs.c.tenant_id, runs.c.run_id.desc())
-Index("ix_runs_open", runs.c.created_at, postgresql_where=text("state IN ('queued', 'running')"))
+Index(
+    "ix_runs_open",
+    runs.c.created_at,
+    postgresql_where=text("state IN ('queued', 'running') AND dispatched_at IS NOT NULL"),
+)
+Index("ix_runs_batch", runs.c.batch_id, runs.c.state, runs.c.outcome)
+Index(
+    "ix_runs_waiting",
+    runs.c.batch_id,
+    runs.c.priority,
+    runs.c.position,
+    postgresql_where=text("state = 'queued' AND dispatched_at IS NULL"),
+)
+#: A line that says the same as an earlier one of its batch runs once; an own id names one run of its batch.
+Index(
+    "uq_runs_batch_request",
+    runs.c.batch_id,
+    runs.c.request_digest,
+    unique=True,
+    postgresql_where=text("batch_id IS NOT NULL"),
+)
+Index(
+    "uq_runs_batch_external_id",
+    runs.c.batch_id,
+    runs.c.external_id,
+    unique=True,
+    postgresql_where=text("batch_id IS NOT NULL"),
+)
 
 stages = Table(
     "stages",
@@ -204,3 +263,26 @@ limits = Table(
     Column("concurrency", Integer),
     Column("updated_at", _TIME, nullable=False, server_default=text("now()")),
 )
+
+#: What is to be told to somebody's URL when a run or a batch has ended.
+webhook_deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("delivery_id", Text, primary_key=True),  # also the receiver's means to recognise a repeat
+    Column("tenant_id", Text, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("run_id", Text, ForeignKey("runs.run_id")),
+    Column("batch_id", Text, ForeignKey("batches.batch_id")),
+    Column("event", Text, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("state", Text, nullable=False),  # pending | delivered | failed
+    Column("attempts", SmallInteger, nullable=False, server_default="0"),
+    Column("next_at", _TIME, nullable=False, server_default=text("now()")),
+    Column("lease_expires_at", _TIME),
+    Column("last_status", SmallInteger),
+    Column("last_error", Text),
+    Column("created_at", _TIME, nullable=False, server_default=text("now()")),
+    Column("ended_at", _TIME),
+    UniqueConstraint("run_id", "event"),
+    UniqueConstraint("batch_id", "event"),
+)
+Index("ix_webhook_deliveries_due", webhook_deliveries.c.next_at, postgresql_where=text("state = 'pending'"))

@@ -111,6 +111,7 @@ def create(connection: Connection, new: NewRun, *, at: dt.datetime) -> tuple[Run
             lead_share_usd=new.lead_share.usd if new.budget.is_set else None,
             lead_share_tokens=new.lead_share.tokens if new.budget.is_set else 0,
             ledger_head=GENESIS,
+            dispatched_at=func.now(),
         )
         .on_conflict_do_nothing(index_elements=["tenant_id", "idempotency_key"])
         .returning(runs.c.run_id)
