@@ -48,6 +48,10 @@ def replay(
 def _document(run: str) -> dict[str, Any]:
     path = Path(run)
     if not path.is_file():
+        if path.suffix or len(path.parts) > 1:
+            raise InputError(
+                f"{run}: no such file; give a run's id, or a file with what GET /v1/runs/{{id}}/provenance answers"
+            )
         with connected(may_start=True) as client:
             return client.provenance(run)
     try:
