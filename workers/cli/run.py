@@ -215,19 +215,21 @@ def _files_to_print(verdict: dict[str, Any]) -> list[tuple[str, str]]:
     return [(path, files[path]) for path in changed]
 
 
+def print_code(path: str, text: str, console: Console) -> None:
+    """Line for line as it is: a terminal folds by itself, and what is copied or piped must still run."""
+    if not console.is_terminal:
+        console.file.write(text if text.endswith("\n") else f"{text}\n")
+        return
+    lexer = Syntax.guess_lexer(path, text)
+    syntax = Syntax(text, lexer, theme="ansi_dark", background_color="default")
+    console.print(syntax.highlight(text), soft_wrap=True)
+
+
 def _print_verdict(view: RunView, detail: dict[str, Any], console: Console) -> None:
     verdict = clean(detail["verdict"]) or {"files": {}}
     for path, text in _files_to_print(verdict):
         console.rule(escape(path), style="dim", align="left")
-        console.print(
-            Syntax(
-                text,
-                Syntax.guess_lexer(path, text),
-                theme="ansi_dark",
-                background_color="default",
-                word_wrap=True,
-            )
-        )
+        print_code(path, text, console)
     console.print(verdict_panel(view))
     simulated = " · [magenta]simulated[/]" if detail["simulated"] else ""
     console.print(f"[dim]{usage_line(detail)}[/]{simulated}")
