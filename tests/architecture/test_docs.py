@@ -67,7 +67,9 @@ def test_the_states_page_says_what_comes_next() -> None:
 
 
 def test_the_states_page_draws_the_transitions_of_a_claim() -> None:
-    section = (ROOT / "docs/states.md").read_text(encoding="utf-8").split("and may become |")[1].split("## ")[0]
+    section = (
+        (ROOT / "docs/states.md").read_text(encoding="utf-8").split("and may become |")[1].split("## ")[0]
+    )
 
     drawn = {
         name: {part.strip() for part in targets.split(",") if part.strip()}
