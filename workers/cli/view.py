@@ -327,8 +327,12 @@ def live_panel(view: RunView, *, spinner: str) -> RenderableType:
     )
 
 
-def overview(views: Sequence[RunView], *, is_final: bool) -> Table:
-    """Many runs, one a row."""
+#: Columns from which on a table of runs has room for the names of their reviewers.
+_WIDE = 140
+
+
+def overview(views: Sequence[RunView], *, is_final: bool, width: int) -> Table:
+    """Many runs, one a row, for a terminal of `width` columns."""
     table = Table(expand=True, pad_edge=False, box=None)
     table.add_column("run", no_wrap=True)
     table.add_column("panel", no_wrap=True)
@@ -338,7 +342,7 @@ def overview(views: Sequence[RunView], *, is_final: bool) -> Table:
     for view in views:
         table.add_row(
             escape(view.title) + label(view),
-            view.marks() if is_final else view.names(),
+            view.marks() if is_final or width < _WIDE else view.names(),
             view.agreement(),
             Text(view.stage_word(), style=OUTCOME_STYLE.get(view.outcome or "", "cyan")),
             escape(view.reason()),
@@ -356,5 +360,5 @@ def _sum(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"

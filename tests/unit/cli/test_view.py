@@ -10,7 +10,7 @@ from rich.console import Console
 from workers.cli.client import RunEvent
 from workers.cli.run import print_code
 from workers.cli.verdict_panel import verdict_panel
-from workers.cli.view import RunView
+from workers.cli.view import RunView, counted, overview
 
 REFUTED = {
     "seat": "claim-C1",
@@ -249,3 +249,22 @@ def test_code_on_a_terminal_is_folded_by_the_terminal() -> None:
     )
 
     assert out.getvalue().splitlines()[0] == text.rstrip("\n")
+
+
+def test_a_table_of_runs_under_way_cuts_nothing_at_80_columns() -> None:
+    view = RunView(title="session-token", is_simulated=True)
+    names = ["boundaries", "contract", "regression", "simplicity", "tests"]
+    told("stage.opened", {"stage": "panel", "seats": names}, view)
+    shown_at = {}
+    for width in (80, 200):
+        out = io.StringIO()
+        Console(width=width, file=out).print(overview([view], is_final=False, width=width))
+        shown_at[width] = out.getvalue()
+
+    assert "…" not in shown_at[80]
+    assert "session-token simulated  ○○○○○  -          panel" in shown_at[80]
+    assert " ".join(names) in shown_at[200]
+
+
+def test_families_are_counted_in_english() -> None:
+    assert [counted(number, "family", "families") for number in (1, 2)] == ["1 family", "2 families"]
