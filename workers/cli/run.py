@@ -15,7 +15,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from workers.cli.client import Client, RunEvent
-from workers.cli.code import read_alarms, read_code
+from workers.cli.code import read_alarms, read_code, read_tests
 from workers.cli.follow import follow_one
 from workers.cli.money import usage_line
 from workers.cli.reach import connected
@@ -52,6 +52,12 @@ def run(
         Path | None,
         typer.Option(help="existing code to review: a folder, a file, a unified diff, or - for a diff"),
     ] = None,
+    tests: Annotated[
+        Path | None,
+        typer.Option(
+            help="existing pytest tests, a file or a folder; a team that runs tests keeps them green"
+        ),
+    ] = None,
     sarif: Annotated[
         Path | None,
         typer.Option(
@@ -84,6 +90,8 @@ def run(
         if spec == str(code) == "-":
             raise InputError("SPEC and --code are both -; only one of them can come from standard input")
         body |= read_code(code)
+    if tests is not None:
+        body["tests"] = read_tests(tests)
     if sarif is not None:
         if code is None:
             raise InputError(f"--sarif {sarif}: give with --code the code that the alarms are about")

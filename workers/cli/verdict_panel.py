@@ -97,8 +97,12 @@ def _work_done(verdict: Mapping[str, Any]) -> list[str]:
         price = "" if cost["cost_usd"] is None else f", {money(cost['cost_usd'])}"
         lines.append(f"{counted(cost['claims'], 'claim')} {cost['state']}: {cost['seconds']:g} s{price}")
     if (tests := verdict.get("tests")) is not None:
+        red = tests["red_after"]
+        names = (
+            ": " + ", ".join(red[:5]) + (f" and {len(red) - 5} more" if len(red) > 5 else "") if red else ""
+        )
         lines.append(
-            f"tests: {len(tests['green_after'])} green, {len(tests['red_after'])} red"
+            f"tests: {len(tests['green_after'])} green, {len(red)} red{names}"
             + (f" ({tests['problem']})" if tests["problem"] else "")
         )
     if (rounds := verdict.get("rounds")) is not None:

@@ -116,7 +116,7 @@ def test_the_closing_panel_counts_what_was_done() -> None:
         "refuters: 1 of 3 claims killed, 1 kill void, 1 without an answer",
         "gate: 1 reproduced, 1 not reproduced, 1 unprovable (C4 no sandbox)",
         "1 claim killed: 2.5 s, $0.01",
-        "tests: 1 green, 1 red",
+        "tests: 1 green, 1 red: b",
         "2 rounds, round limit",
     ):
         assert line in text
