@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from workers.core.team import Team
 from workers.errors import ManifestError
@@ -39,8 +40,17 @@ _KINDS = {
 
 def field_faults(node: yaml.Node, error: ValidationError) -> list[str]:
     """`line: field: sentence` for each fault, in the order of lines."""
-    found = [fault for item in error.errors(include_url=False) for fault in _of_item(node, item)]
+    items = error.errors(include_url=False)
+    found = [fault for item in items if not _follows(item, items) for fault in _of_item(node, item)]
     return [f"{line}: {sentence}" for line, sentence in sorted(found)]
+
+
+def _follows(item: ErrorDetails, items: Sequence[ErrorDetails]) -> bool:
+    """A list that is too short only because a wrong entry was taken out of it: that entry is the fault."""
+    place = item["loc"]
+    return item["type"] == "too_short" and any(
+        other["loc"][: len(place)] == place and len(other["loc"]) > len(place) for other in items
+    )
 
 
 def repeat_fault(repeat: Repeat) -> str:
@@ -83,6 +93,11 @@ def _sentence(place: Sequence[Any], item: Mapping[str, Any]) -> str:
         case "string_pattern_mismatch":
             form = next((_FORMS[part] for part in place if part in _FORMS), _NAME_FORM)
             return f"{str(item['input'])[:60]!r} is not of the form: {form}"
+        case "too_short" | "too_long" as kind:
+            bound, word = ("min", "at least") if kind == "too_short" else ("max", "at most")
+            number = item["ctx"][f"{bound}_length"]
+            noun = "entry" if number == 1 else "entries"
+            return f"must have {word} {number} {noun}, not {len(item['input'])}"
         case kind if kind in _KINDS:
             fields = _allowed(place) if kind in ("dict_type", "model_type") else []
             return _KINDS[kind] + (f" with {', '.join(fields)}" if fields else "")
@@ -91,6 +106,7 @@ def _sentence(place: Sequence[Any], item: Mapping[str, Any]) -> str:
         message.replace("Input should be", "must be")
         .replace("Tuple should", "must")
         .replace("Value should", "must")
+        .replace("String should", "must")
     )
 
 

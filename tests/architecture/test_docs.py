@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from workers.cli.verdict_panel import NOTE_WORDS
 from workers.core.claim import CLAIM_TRANSITIONS
 from workers.core.run import TRANSITIONS, Finish, Open, RunState, Seated, SeatState, Stage, next_step
 from workers.providers.registry import PROVIDERS
@@ -66,7 +67,9 @@ def test_the_states_page_says_what_comes_next() -> None:
 
 
 def test_the_states_page_draws_the_transitions_of_a_claim() -> None:
-    section = (ROOT / "docs/states.md").read_text(encoding="utf-8").split("and may become |")[1]
+    section = (
+        (ROOT / "docs/states.md").read_text(encoding="utf-8").split("and may become |")[1].split("## ")[0]
+    )
 
     drawn = {
         name: {part.strip() for part in targets.split(",") if part.strip()}
@@ -75,6 +78,16 @@ def test_the_states_page_draws_the_transitions_of_a_claim() -> None:
     assert drawn == {
         state.value: {target.value for target in targets} for state, targets in CLAIM_TRANSITIONS.items()
     }
+
+
+def test_the_states_page_and_the_terminal_explain_every_note_of_a_verdict() -> None:
+    page = (ROOT / "docs/states.md").read_text(encoding="utf-8").split("## Notes of a verdict")[1]
+    code = (ROOT / "workers/core/verdict.py").read_text(encoding="utf-8").split("def _notes(")[1]
+
+    given = set(re.findall(r'notes\.append\("(\w+)"\)|notes = \["(\w+)"\]', code))
+
+    assert dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", page, re.MULTILINE)) == NOTE_WORDS
+    assert set(NOTE_WORDS) == {name for pair in given for name in pair if name}
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -160,7 +160,11 @@ def test_servers_that_are_not_there_are_missing_and_the_others_work(toolbox: Too
     with toolbox.open(servers) as tools:
         assert [spec.name for spec in tools.specs] == ["glossary__lookup"]
         assert sorted(missing.server for missing in tools.missing) == ["away", "babble", "gone", "mute"]
-        assert all(missing.cause for missing in tools.missing)
+        causes = {missing.server: missing.cause for missing in tools.missing}
+        assert causes["gone"] == "the worker finds no program '/nowhere/server'"
+        assert causes["babble"].startswith(f"{sys.executable!r} ended or did not speak MCP: ")
+        assert causes["mute"] == "did not answer within 0.5 s"
+        assert causes["away"].startswith(f"http://127.0.0.1:{port}/mcp: ")
         assert not tools.call(call()).is_error
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from workers.cli.main import execute
 from workers.provenance.digest import GENESIS, canonical, chain_hash, digest
 from workers.stages.replay import replay
 
@@ -96,3 +97,24 @@ def test_a_run_without_a_verdict_and_a_redacted_one_say_so() -> None:
 
     assert replay(rechained(cut)).problem == "the run has no verdict: it has not ended, or it was cancelled"
     assert "redacted" in str(replay(redacted).problem)
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_the_command_tells_a_verdict_that_differs_from_none_at_all(
+    is_running: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed = document()
+    if is_running:
+        changed["events"].pop()
+        changed = rechained(changed)
+    else:
+        changed["team"]["policy"]["quorum"]["heads"] = 5
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(changed), encoding="utf-8")
+
+    code = execute(["replay", str(path)])
+
+    said = capsys.readouterr()
+    assert code == (3 if is_running else 1)
+    assert ("differs" in said.out) is not is_running
+    assert ("has no verdict" in said.err) is is_running

@@ -209,7 +209,7 @@ SEAT = "max_tokens, models, persona, stream, temperature, timeout_seconds"
         (
             "name: small",
             "name: small\nmcp: [{name: x, url: ftp://b, tools: []}]",
-            "team.yaml:2: mcp.0.tools: must have at least 1 item",
+            "team.yaml:2: mcp.0.tools: must have at least 1 entry, not 0",
         ),
         (
             "name: small",
@@ -263,6 +263,19 @@ def test_every_fault_of_a_file_is_told_in_the_order_of_its_lines(tmp_path: Path)
         [":17", "policy.retries"],
     ]
     assert str(caught.value).endswith("keep one (and 5 more: `consensus teams validate` lists them)")
+
+
+def test_a_wrong_entry_is_one_fault_although_its_list_is_then_too_short(tmp_path: Path) -> None:
+    path = tmp_path / "team.yaml"
+    path.write_text(
+        TEXT.replace("name: small", "name: small\nretrieval: {globs: [/etc/*]}"), encoding="utf-8"
+    )
+
+    with pytest.raises(ManifestError) as caught:
+        read_team(path)
+
+    (fault,) = caught.value.faults
+    assert ":2: retrieval.globs.0: '/etc/*' is not a relative path" in fault
 
 
 def test_every_broken_rule_is_told(tmp_path: Path) -> None:

@@ -54,17 +54,17 @@ class Client:
         return self._call("POST", "/v1/runs", json=body, headers=headers)
 
     def run(self, run_id: str) -> dict[str, Any]:
-        return self._call("GET", f"/v1/runs/{run_id}")
+        return self._call("GET", f"/v1/runs/{quote(run_id)}")
 
     def runs(self, **filters: Any) -> list[dict[str, Any]]:
         """The newest runs that fit (`GET /v1/runs`)."""
         return list(self._call("GET", "/v1/runs", params=filters)["runs"])
 
     def cancel(self, run_id: str) -> dict[str, Any]:
-        return self._call("POST", f"/v1/runs/{run_id}/cancel")
+        return self._call("POST", f"/v1/runs/{quote(run_id)}/cancel")
 
     def provenance(self, run_id: str) -> dict[str, Any]:
-        return self._call("GET", f"/v1/runs/{run_id}/provenance")
+        return self._call("GET", f"/v1/runs/{quote(run_id)}/provenance")
 
     def results(self, run_id: str, format: str) -> bytes:
         """A run's claims as a file (`GET /v1/runs/{id}/results`)."""
@@ -122,7 +122,7 @@ class Client:
         parser = SseParser()
         with self._http.stream(
             "GET",
-            f"/v1/runs/{run_id}/events",
+            f"/v1/runs/{quote(run_id)}/events",
             headers={"Last-Event-ID": str(after), "Accept": "text/event-stream"},
             timeout=httpx.Timeout(30.0, connect=5.0),
         ) as response:

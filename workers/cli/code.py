@@ -78,6 +78,17 @@ def read_code(place: Path) -> dict[str, Any]:
     return _fields(place, {place.name: text}, [])
 
 
+def read_tests(place: Path) -> dict[str, str]:
+    """The request's field `tests`: the text files of a folder, or one file. Raises: InputError."""
+    try:
+        fields = read_code(place)
+    except InputError as error:
+        raise InputError(str(error).replace("--code ", "--tests ", 1)) from None
+    if "diff" in fields:
+        raise InputError(f"--tests {place}: is a diff; give a file or a folder of tests")
+    return dict(fields["files"])
+
+
 def read_alarms(place: Path, fields: dict[str, Any]) -> dict[str, Any]:
     """A SARIF file as it came, once it is known that alarms about the code can be read from it. Raises: InputError."""
     try:

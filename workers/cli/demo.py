@@ -31,7 +31,7 @@ def demo(
     with connected(may_start=True) as client:
         views = [_submit(client, body, number) for number, body in enumerate(bodies, start=1)]
         follow_many(client, views, console)
-    console.print(overview(views, is_final=True))
+    console.print(overview(views, is_final=True, width=console.width))
     counts = ", ".join(
         f"{sum(view.outcome == outcome for view in views)} {outcome}"
         for outcome in ("accepted", "rejected", "degraded", "cancelled")

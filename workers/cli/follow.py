@@ -37,7 +37,7 @@ def follow_many(client: Client, views: Sequence[RunView], console: Console) -> N
 
     def picture() -> RenderableType:
         progress.update(bar, completed=sum(view.outcome is not None for view in views))
-        return Group(overview(views, is_final=False), progress)
+        return Group(overview(views, is_final=False, width=console.width), progress)
 
     _follow(client, views, console, picture)
 

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from workers import log
 from workers.cli.reach import connected
+from workers.cli.view import counted
 from workers.core.team import family_of
 from workers.errors import ManifestError, UnavailableError
 from workers.providers.registry import PROVIDERS, SIMULATOR, enabled
@@ -57,7 +58,7 @@ def list_teams() -> int:
             f"[bold]{team.name}[/]" + "".join(f", {escape(alias)}" for alias in team.aliases),
             ", ".join(team.reviewers),
             ", ".join(sorted(families)),
-            f"{quorum.heads} heads, {quorum.families} families",
+            f"{counted(quorum.heads, 'head')}, {counted(quorum.families, 'family', 'families')}",
             str(entry.path),
         )
     table_console().print(table)

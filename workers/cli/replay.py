@@ -22,7 +22,10 @@ def register(app: typer.Typer) -> None:
 def replay(
     run: Annotated[str, typer.Argument(help="a run's id, or a file with its provenance as JSON")],
 ) -> int:
-    """Recompute a verdict from the run's ledger: no model, no cage. Exit 0 when it matches byte for byte, else 1."""
+    """Recompute a verdict from the run's ledger: no model, no cage.
+
+    Exit code: 0 it matches byte for byte, 1 it differs, 3 there is none to compare or the input is refused.
+    """
     from workers.stages.replay import replay as recompute
 
     document = _document(run)
@@ -33,6 +36,8 @@ def replay(
             f"{run}: is no provenance of a run ({type(error).__name__}: {error}); "
             "save what GET /v1/runs/{id}/provenance answers"
         ) from None
+    if not replayed.is_compared:
+        raise InputError(f"{run}: {replayed.problem}")
     console = Console(highlight=False, soft_wrap=True)
     if replayed.problem is not None:
         console.print(f"[bold red]differs[/] {escape(replayed.problem)}")
@@ -48,6 +53,10 @@ def replay(
 def _document(run: str) -> dict[str, Any]:
     path = Path(run)
     if not path.is_file():
+        if path.suffix or len(path.parts) > 1:
+            raise InputError(
+                f"{run}: no such file; give a run's id, or a file with what GET /v1/runs/{{id}}/provenance answers"
+            )
         with connected(may_start=True) as client:
             return client.provenance(run)
     try:

@@ -15,7 +15,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from workers.cli.client import Client, RunEvent
-from workers.cli.code import read_alarms, read_code
+from workers.cli.code import read_alarms, read_code, read_tests
 from workers.cli.follow import follow_one
 from workers.cli.money import usage_line
 from workers.cli.reach import connected
@@ -52,6 +52,12 @@ def run(
         Path | None,
         typer.Option(help="existing code to review: a folder, a file, a unified diff, or - for a diff"),
     ] = None,
+    tests: Annotated[
+        Path | None,
+        typer.Option(
+            help="existing pytest tests, a file or a folder; a team that runs tests keeps them green"
+        ),
+    ] = None,
     sarif: Annotated[
         Path | None,
         typer.Option(
@@ -84,6 +90,8 @@ def run(
         if spec == str(code) == "-":
             raise InputError("SPEC and --code are both -; only one of them can come from standard input")
         body |= read_code(code)
+    if tests is not None:
+        body["tests"] = read_tests(tests)
     if sarif is not None:
         if code is None:
             raise InputError(f"--sarif {sarif}: give with --code the code that the alarms are about")
@@ -215,19 +223,21 @@ def _files_to_print(verdict: dict[str, Any]) -> list[tuple[str, str]]:
     return [(path, files[path]) for path in changed]
 
 
+def print_code(path: str, text: str, console: Console) -> None:
+    """Line for line as it is: a terminal folds by itself, and what is copied or piped must still run."""
+    if not console.is_terminal:
+        console.file.write(text if text.endswith("\n") else f"{text}\n")
+        return
+    lexer = Syntax.guess_lexer(path, text)
+    syntax = Syntax(text, lexer, theme="ansi_dark", background_color="default")
+    console.print(syntax.highlight(text), soft_wrap=True)
+
+
 def _print_verdict(view: RunView, detail: dict[str, Any], console: Console) -> None:
     verdict = clean(detail["verdict"]) or {"files": {}}
     for path, text in _files_to_print(verdict):
         console.rule(escape(path), style="dim", align="left")
-        console.print(
-            Syntax(
-                text,
-                Syntax.guess_lexer(path, text),
-                theme="ansi_dark",
-                background_color="default",
-                word_wrap=True,
-            )
-        )
+        print_code(path, text, console)
     console.print(verdict_panel(view))
     simulated = " · [magenta]simulated[/]" if detail["simulated"] else ""
     console.print(f"[dim]{usage_line(detail)}[/]{simulated}")

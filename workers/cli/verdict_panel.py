@@ -12,14 +12,35 @@ from rich.table import Table
 from rich.text import Text
 
 from workers.cli.money import money
-from workers.cli.view import OUTCOME_STYLE, SEVERITY_STYLE, STATE_STYLE, RunView, counted, label, outcome_text
+from workers.cli.view import (
+    OUTCOME_STYLE,
+    SEVERITY_STYLE,
+    STATE_STYLE,
+    RunView,
+    counted,
+    heading,
+    outcome_text,
+)
+
+#: A verdict's notes in plain words.
+NOTE_WORDS = {
+    "code_submitted": "the code was given, no coder was asked",
+    "only_alarms_judged": "the scanner's alarms were judged, nothing else was looked for",
+    "reduced_diversity": "fewer model families looked than the team wants, or one shares the coder's model",
+    "fix_unverified": "no test has shown that what the lead fixed is mended",
+    "override": "the lead dismissed what a test had reproduced, and gave its reason",
+    "tests_failing": "tests fail on the signed code",
+    "rewrite_discarded": "the lead's version broke what was green and was discarded",
+    "oscillation": "the coder came back to where it had been, so no other round was opened",
+    "injection_found": "text in the code addresses its reviewers; it is listed and changes no verdict",
+}
 
 
 def verdict_panel(view: RunView) -> RenderableType:
     """The end of one run: claims, reasons, coverage."""
     verdict = view.verdict
     if verdict is None:
-        return Panel(outcome_text(view.outcome), title=escape(view.title))
+        return Panel(outcome_text(view.outcome), title=heading(view))
     parts: list[RenderableType] = []
     for reason in verdict["reasons"]:
         parts.append(Text(f"{reason['code']}: {reason['detail']}", style="yellow"))
@@ -32,13 +53,12 @@ def verdict_panel(view: RunView) -> RenderableType:
     if coverage["unsupported_findings"]:
         receipt += f"; {counted(coverage['unsupported_findings'], 'finding')} without evidence not counted"
     receipt += _not_reviewed(coverage)
-    if verdict["notes"]:
-        receipt += f"; {', '.join(verdict['notes'])}"
-    parts += [Text(line, style="dim") for line in [receipt, *_work_done(verdict)]]
+    notes = [f"{note}: {NOTE_WORDS[note]}" if note in NOTE_WORDS else note for note in verdict["notes"]]
+    parts += [Text(line, style="dim") for line in [receipt, *notes, *_work_done(verdict)]]
     outcome = str(view.outcome)
     return Panel(
         Group(*parts),
-        title=f"[{OUTCOME_STYLE[outcome]}]{outcome}[/] {escape(view.title)}{label(view)}",
+        title=heading(view, outcome),
         subtitle=view.run_id,
         border_style=OUTCOME_STYLE[outcome],
     )
@@ -70,19 +90,32 @@ def _work_done(verdict: Mapping[str, Any]) -> list[str]:
     if (gate := verdict.get("gate")) is not None:
         counts = ("reproduced", "not_reproduced", "inconclusive", "unprovable")
         done = ", ".join(f"{gate[name]} {name.replace('_', ' ')}" for name in counts if gate[name])
-        undecided = ", ".join(f"{claim} {reason}" for claim, reason in gate["undecided"])
+        undecided = ", ".join(f"{claim} {reason.replace('_', ' ')}" for claim, reason in gate["undecided"])
         lines.append(f"gate: {done or 'nothing tested'}" + (f" ({undecided})" if undecided else ""))
+        lines += _without_a_cage(verdict)
     for cost in verdict.get("costs", ()):
         price = "" if cost["cost_usd"] is None else f", {money(cost['cost_usd'])}"
         lines.append(f"{counted(cost['claims'], 'claim')} {cost['state']}: {cost['seconds']:g} s{price}")
     if (tests := verdict.get("tests")) is not None:
+        red = tests["red_after"]
+        names = (
+            ": " + ", ".join(red[:5]) + (f" and {len(red) - 5} more" if len(red) > 5 else "") if red else ""
+        )
         lines.append(
-            f"tests: {len(tests['green_after'])} green, {len(tests['red_after'])} red"
+            f"tests: {len(tests['green_after'])} green, {len(red)} red{names}"
             + (f" ({tests['problem']})" if tests["problem"] else "")
         )
     if (rounds := verdict.get("rounds")) is not None:
         lines.append(f"{counted(rounds['count'], 'round')}, {rounds['stopped'].replace('_', ' ')}")
     return lines
+
+
+def _without_a_cage(verdict: Mapping[str, Any]) -> list[str]:
+    """Why there was no cage, and what would give one: said once, not once a claim. A reason may have said it."""
+    told = {reason["detail"] for reason in verdict["reasons"]}
+    proofs = [item["proved"] for item in verdict["claims"] if item.get("proved")]
+    details = {proof["detail"]: None for proof in proofs if proof["reason"] in ("no_sandbox", "cage_failed")}
+    return [detail for detail in details if detail not in told][:1]
 
 
 def _claims_table(judged: list[Mapping[str, Any]], *, valid: int) -> Table:
@@ -91,8 +124,9 @@ def _claims_table(judged: list[Mapping[str, Any]], *, valid: int) -> Table:
     table.add_column("severity", no_wrap=True)
     table.add_column("agreement", no_wrap=True)
     table.add_column("by weight", no_wrap=True)
-    table.add_column("claim", ratio=3)
-    table.add_column("why", ratio=2, style="dim")
+    # Folded, not cut: a place or a quote without its end is none.
+    table.add_column("claim", ratio=3, overflow="fold")
+    table.add_column("why", ratio=2, style="dim", overflow="fold")
     for item in judged:
         claim = item["claim"]
         span = claim["span"]

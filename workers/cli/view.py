@@ -111,7 +111,8 @@ class RunView:
 
     def _on_budget_exhausted(self, payload: Mapping[str, Any]) -> str:
         shown = money(payload["budget"]) if payload["unit"] == "usd" else f"{payload['budget']:,} tokens"
-        return f"{payload['stage']} {payload['seat']}: the {payload['scope']}'s budget of {shown} is used up"
+        seat = _seat_words(payload["stage"], payload["seat"])
+        return f"{seat}: the {payload['scope']}'s budget of {shown} is used up"
 
     def _on_stage_opened(self, payload: Mapping[str, Any]) -> None:
         for name in payload["seats"]:
@@ -120,7 +121,7 @@ class RunView:
     def _on_seat_deferred(self, payload: Mapping[str, Any]) -> str:
         seat = self.seats[payload["stage"], payload["seat"]]
         seat.note = f"waiting {payload['wait_seconds']:g} s for its provider"
-        return f"{seat.stage} {seat.name}: {seat.note} ({payload['detail']})"
+        return f"{_seat_words(seat.stage, seat.name)}: {seat.note} ({payload['detail']})"
 
     def _on_tool_called(self, payload: Mapping[str, Any]) -> None:
         seat = self.seats.get((payload["stage"], payload["seat"]))
@@ -128,7 +129,8 @@ class RunView:
             seat.note = f"called {payload['server']}.{payload['tool']}"
 
     def _on_tool_missing(self, payload: Mapping[str, Any]) -> str:
-        return f"{payload['stage']} {payload['seat']}: no tools of {payload['server']} ({payload['cause']})"
+        seat = _seat_words(payload["stage"], payload["seat"])
+        return f"{seat}: no tools of {payload['server']} ({payload['cause']})"
 
     def _done(self, stage: str, payload: Mapping[str, Any], note: str) -> SeatView:
         seat = self.seats.setdefault((stage, payload["seat"]), SeatView(stage=stage, name=payload["seat"]))
@@ -189,8 +191,9 @@ class RunView:
         return f"round {payload['round']}: sent back with {counted(len(payload['standing']), 'reproduced claim')}"
 
     def _on_lead_signed(self, payload: Mapping[str, Any]) -> str:
+        word = "sent back" if payload.get("decision") == "send_back" else "signed"
         seat = self._done("lead", payload, str(payload["summary"])[:200])
-        return f"lead {seat.model} signed: {seat.note}"
+        return f"lead {seat.model} {word}: {seat.note}"
 
     def _gave_up(self, stage: str, payload: Mapping[str, Any]) -> str:
         seat = self.seats.setdefault((stage, payload["seat"]), SeatView(stage=stage, name=payload["seat"]))
@@ -255,7 +258,8 @@ class RunView:
             and not item["why"].startswith("shown false")
             for item in judged
         )
-        parts = [f"{counted(fixed, 'claim')} fixed"] if fixed else []
+        untried = sum(item["state"] == "fixed" and item["why"].endswith("not tested") for item in judged)
+        parts = [f"{counted(fixed, 'claim')} fixed" + _not_tested(untried, of=fixed)] if fixed else []
         parts += [f"{counted(killed, 'claim')} killed"] if killed else []
         parts += [f"{counted(shown_false, 'claim')} shown false by a test"] if shown_false else []
         parts += [f"low: {item['claim']['text']}" for item in standing]
@@ -278,6 +282,26 @@ def _detours(payload: Mapping[str, Any]) -> str:
     return words + ("; quota is low" if payload.get("low_quota") else "")
 
 
+def _not_tested(number: int, *, of: int) -> str:
+    if not number:
+        return ""
+    return ", not tested" if number == of else f", {number} of them not tested"
+
+
+def _seat_words(stage: str, seat: str) -> str:
+    return stage if stage == seat else f"{stage} {seat}"
+
+
+def heading(view: RunView, outcome: str | None = None) -> Text:
+    """What stands on the edge of a run's panel. One that is too long loses the end of its title, never a mark."""
+    text = Text(overflow="ellipsis")
+    if outcome is not None:
+        text.append(f"{outcome} ", style=OUTCOME_STYLE[outcome])
+    if view.is_simulated:
+        text.append("simulated ", style="magenta")
+    return text.append(view.title)
+
+
 def label(view: RunView) -> str:
     return " [magenta]simulated[/]" if view.is_simulated else ""
 
@@ -297,24 +321,28 @@ def live_panel(view: RunView, *, spinner: str) -> RenderableType:
         table.add_row(mark, seat.stage if seat.stage != "panel" else "  reviewer", seat.name, escape(note))
     return Panel(
         Group(table, Text(f"agreement {view.agreement()} · {view.spending()}", style="dim")),
-        title=f"{escape(view.title)}{label(view)}",
+        title=heading(view),
         subtitle=view.run_id,
         border_style="cyan",
     )
 
 
-def overview(views: Sequence[RunView], *, is_final: bool) -> Table:
-    """Many runs, one a row."""
+#: Columns from which on a table of runs has room for the names of their reviewers.
+_WIDE = 140
+
+
+def overview(views: Sequence[RunView], *, is_final: bool, width: int) -> Table:
+    """Many runs, one a row, for a terminal of `width` columns."""
     table = Table(expand=True, pad_edge=False, box=None)
     table.add_column("run", no_wrap=True)
     table.add_column("panel", no_wrap=True)
     table.add_column("agreement", no_wrap=True)
     table.add_column("verdict" if is_final else "now", no_wrap=True)
-    table.add_column("why", ratio=1, overflow="ellipsis", no_wrap=not is_final)
+    table.add_column("why", ratio=1, overflow="fold" if is_final else "ellipsis", no_wrap=not is_final)
     for view in views:
         table.add_row(
             escape(view.title) + label(view),
-            view.marks() if is_final else view.names(),
+            view.marks() if is_final or width < _WIDE else view.names(),
             view.agreement(),
             Text(view.stage_word(), style=OUTCOME_STYLE.get(view.outcome or "", "cyan")),
             escape(view.reason()),
@@ -332,5 +360,5 @@ def _sum(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"

@@ -29,7 +29,10 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
         re.compile(
             r"\b(?:ignore|disregard|forget|override)\b[\w ,'-]{0,40}"
             r"\b(?:previous|prior|above|earlier|preceding|system|your|all)\b[\w ,'-]{0,30}"
-            r"\b(?:instructions?|prompts?|rules|directives|guidelines)\b",
+            r"\b(?:instructions?|prompts?|rules|directives|guidelines)\b"
+            # "the above" may be a case or a comment; an order to forget it goes on with what to say instead.
+            r"|\b(?:ignore|disregard|forget)\b[\w ]{0,20}\b(?:above|before)\b,? (?:and|then|instead)"
+            r"(?: then| instead)? (?:output|say|answer|reply|respond|approve|accept)\b",
             re.IGNORECASE,
         ),
     ),
@@ -45,6 +48,17 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     (
+        "orders whoever reads it to approve",
+        re.compile(
+            # The verb comes first and nothing limits the order: prose about approval names who approves, or when.
+            r"(?:#|//|/\*|--|\"\"\"|[.:;]) *(?:please )?"
+            r"(?:approve (?:this|the) (?:code|file|change|diff|patch|pull request)(?=[.! ]*$| without\b)"
+            r"|(?:mark|rate|judge) this (?:code|file|change|diff|patch|pull request)"
+            r" as (?:accepted|approved|safe|correct)\b)",
+            re.IGNORECASE | re.MULTILINE,
+        ),
+    ),
+    (
         "addresses a model that reviews it",
         re.compile(
             rf"\b(?:note|message|instructions?|attention|dear)\b[ ,:]{{1,3}}(?:to |for )?{_AUDIENCE}\b"
@@ -55,14 +69,15 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     (
         "imitates a model's control tokens",
-        re.compile(
-            r"<\|(?:im_start|im_end|system|assistant|endoftext)\|>|\[/?INST\]|<</?SYS>>", re.IGNORECASE
-        ),
+        # As the models write them: in small letters `[inst]` is a list.
+        re.compile(r"<\|(?:im_start|im_end|system|assistant|endoftext)\|>|\[/?INST\]|<</?SYS>>"),
     ),
     (
         "imitates the tags that prompts are built of",
         re.compile(
-            r"^\s*(?:#|//|\*|--)?\s*(?:</(?:spec|claims|reviews)(?: [0-9a-f]{16})?>"
+            r"^\s*(?:#|//|\*|--)?\s*(?:</(?:spec|claims|reviews|killed|tool_result)(?: [0-9a-f]{16})?>"
+            # These are tags of other languages, too; with a mark they are ours.
+            r"|</(?:file|test) [0-9a-f]{16}>"
             r"|# Role: (?:lead|reviewer|consensus|coder)\b)"
         ),
     ),

@@ -148,7 +148,8 @@ def _location(item: Result) -> dict[str, Any]:
 
 
 def _suppression(item: Result) -> dict[str, Any]:
-    return {"kind": "external", "status": "accepted", "justification": f"{item.state}: {item.why}"}
+    why = item.why if item.why.startswith(item.state) else f"{item.state}: {item.why}"
+    return {"kind": "external", "status": "accepted", "justification": why}
 
 
 def _notes(facts: RunFacts, verdict: Mapping[str, Any]) -> list[dict[str, Any]]:

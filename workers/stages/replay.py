@@ -33,10 +33,12 @@ _FAILURE_OF = {"review.abstained": Stage.PANEL, **{f"{stage}.failed": stage for 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """`problem`: why the verdict is not confirmed, in one sentence, or None. `digest` is of the recomputed verdict with
+    """`problem`: why the verdict is not confirmed, in one sentence, or None; `is_compared`: false where there was
+    nothing to compare, so that nothing differs either. `digest` is of the recomputed verdict with
     the spending that was recorded beside it: the payload digest of the event `run.finished`."""
 
     problem: str | None
+    is_compared: bool = True
     outcome: str = ""
     digest: str = ""
     events: int = 0
@@ -64,14 +66,17 @@ def replay(document: Mapping[str, Any]) -> Replayed:
         return Replayed(problem=fault)
     if any(entry.payload is None for entry in entries) or document["team"] is None:
         return Replayed(
-            problem="part of the run's material was redacted, so its verdict cannot be computed again"
+            problem="part of the run's material was redacted, so its verdict cannot be computed again",
+            is_compared=False,
         )
     created = entries[0].payload["team_digest"] if entries else ""
     if digest(canonical(document["team"])) != created:
         return Replayed(problem="the team is not the one that the run was submitted with")
     recorded = next((entry for entry in entries if entry.kind == "run.finished"), None)
     if recorded is None:
-        return Replayed(problem="the run has no verdict: it has not ended, or it was cancelled")
+        return Replayed(
+            problem="the run has no verdict: it has not ended, or it was cancelled", is_compared=False
+        )
     return _compare(document["team"], entries, recorded)
 
 

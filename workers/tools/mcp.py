@@ -162,7 +162,7 @@ class _Connection:
                     await self.closing.wait()
         except Exception as error:  # noqa: BLE001 - a dead server is no fault of the seat
             if not self.opened.is_set():
-                self._lost(_reason(error))
+                self._lost(_not_opened(self.server, error))
         finally:
             self.client = None
 
@@ -256,8 +256,24 @@ def _cut(text: str, most: int) -> str:
     return f"{text[:most]}\n(cut off: {len(text):,} characters in all, {most:,} are shown)"
 
 
+def _not_opened(server: McpServer, error: BaseException) -> str:
+    """Why a server is not there, and where to look."""
+    reason = _reason(error)
+    if server.command is None:
+        return f"{server.url}: {reason}"[:300]
+    program = server.command[0][:100]
+    if _inner(error).__class__ is FileNotFoundError:
+        return f"the worker finds no program {program!r}"
+    return f"{program!r} ended or did not speak MCP: {reason}; start its command by hand to see why"[:300]
+
+
 def _reason(error: BaseException) -> str:
     """A sentence for an error; the SDK's task groups wrap the one that matters."""
+    error = _inner(error)
+    return (str(error) or type(error).__name__)[:300]
+
+
+def _inner(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return (str(error) or type(error).__name__)[:300]
+    return error

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from workers.cli.code import MAX_FILE_BYTES, read_alarms, read_code
+from workers.cli.code import MAX_FILE_BYTES, read_alarms, read_code, read_tests
 from workers.cli.ignore import is_ignored, read_rules
 from workers.cli.main import execute
 from workers.errors import InputError
@@ -171,3 +171,16 @@ def test_alarms_are_submitted_as_they_came(tmp_path: Path) -> None:
     log = {"runs": [{"results": [result]}], "own": 1}
     write(tmp_path, **{"a.py": "x = 1\n", "alarms.sarif": json.dumps(log)})
     assert read_alarms(tmp_path / "alarms.sarif", {"files": {"a.py": "x = 1\n"}}) == log
+
+
+def test_tests_come_from_a_file_or_a_folder_and_never_from_a_diff(tmp_path: Path) -> None:
+    write(tmp_path, **{"unit/test_a.py": "def test_a(): pass\n", "change.diff": DIFF})
+
+    assert read_tests(tmp_path / "unit") == {"test_a.py": "def test_a(): pass\n"}
+    assert read_tests(tmp_path / "unit/test_a.py") == {"test_a.py": "def test_a(): pass\n"}
+    with pytest.raises(
+        InputError, match=r"--tests .*change.diff: is a diff; give a file or a folder of tests"
+    ):
+        read_tests(tmp_path / "change.diff")
+    with pytest.raises(InputError, match=r"^--tests .*nowhere: no such file or folder"):
+        read_tests(tmp_path / "nowhere")

@@ -101,6 +101,12 @@ def test_what_was_killed_or_dismissed_is_suppressed_with_its_ground(state: str) 
     ]
 
 
+def test_a_ground_that_begins_with_the_state_does_not_name_it_twice() -> None:
+    log, _ = made(judged(state="killed", stands=False, why="killed by its refuter on intended"))
+    (result,) = log["runs"][0]["results"]
+    assert result["suppressions"][0]["justification"] == "killed by its refuter on intended"
+
+
 @pytest.mark.parametrize("state", ["advisory", "fixed", "unprovable"])
 def test_what_does_not_stand_is_a_note_and_not_suppressed(state: str) -> None:
     log, _ = made(judged(state=state, stands=False, ruling_reason="I changed it"))

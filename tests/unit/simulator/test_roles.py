@@ -64,7 +64,7 @@ def test_the_other_roles_say_that_they_do_not_know_an_unknown_spec_and_change_no
     review = asked("reviewer", material(UNKNOWN, files=files))
     consensus = asked("consensus", material(UNKNOWN, files=files, claims=claim_line("x")))
     lead = asked("lead", material(UNKNOWN, files=files, claims=claim_line("x")))
-    assert (review["findings"], consensus["merges"], lead["files"]) == ([], [], files)
+    assert (review["findings"], consensus["merges"], lead["files"]) == ([], [], {})
     assert [(item["claim"], item["ruling"]) for item in lead["rulings"]] == [("C1", "upheld")]
     for said in (review, consensus, lead):
         assert "does not know this specification" in said["summary"]

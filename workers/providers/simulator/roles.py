@@ -209,7 +209,7 @@ def _lead(asked: Asked) -> dict[str, Any]:
     files = dict(question.files)
     if problem is None:
         rulings = [_ruling(claim, "upheld", f"{_UNKNOWN}.") for claim in claims]
-        return {"files": files, "rulings": rulings, "summary": f"{_UNKNOWN}; the files are as they were."}
+        return {"files": {}, "rulings": rulings, "summary": f"{_UNKNOWN}; the files are as they were."}
     # Without a consensus there are raw reviews instead of claims: they can be acted on, but not ruled on.
     names = [_name_behind(problem, item) for item in (*claims, *_raw_findings(question))]
     acted_on = {name: _act(problem.remarks[name], files) for name in dict.fromkeys(names) if name}
