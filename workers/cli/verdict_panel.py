@@ -29,6 +29,7 @@ NOTE_WORDS = {
     "reduced_diversity": "fewer model families looked than the team wants, or one shares the coder's model",
     "fix_unverified": "no test has shown that what the lead fixed is mended",
     "override": "the lead dismissed what a test had reproduced, and gave its reason",
+    "no_tests": "the team runs tests, but there were none; give yours with --tests (those in --code are only read)",
     "tests_failing": "tests fail on the signed code",
     "rewrite_discarded": "the lead's version broke what was green and was discarded",
     "oscillation": "the coder came back to where it had been, so no other round was opened",

@@ -317,6 +317,9 @@ def _notes(case: Case, judged: Sequence[JudgedClaim]) -> tuple[str, ...]:
         notes.append("fix_unverified")
     if any(item.is_override for item in judged):
         notes.append("override")
+    if case.policy.coder_tests and case.tests is None and case.signed is not None:
+        # Silence would read as green.
+        notes.append("no_tests")
     if case.tests is not None and case.tests.red_after:
         notes.append("tests_failing")
     if case.tests is not None and case.tests.is_rewrite_discarded:

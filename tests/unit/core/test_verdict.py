@@ -19,6 +19,7 @@ from workers.core.claim import ClaimState
 from workers.core.consensus import Proposal, tally
 from workers.core.finding import Abstention, Review, Severity
 from workers.core.judgement import Ruling, RulingWord
+from workers.core.receipt import TestReceipt
 from workers.core.run import Outcome
 from workers.core.team import Policy, Quorum
 from workers.core.verdict import Case, StageFailure, decide
@@ -403,3 +404,13 @@ def test_noise_between_passes_stands_under_no_quorum_and_a_steady_head_does() ->
         assert judged.stands is steady
         assert verdict.outcome is (Outcome.REJECTED if steady else Outcome.ACCEPTED)
         assert (judged.why == "seen by one head in one of its passes only") is not steady
+
+
+def test_a_team_that_runs_tests_says_when_there_were_none() -> None:
+    ran = TestReceipt(
+        green_before=(), green_after=("t.py::t",), red_after=(), red_submitted=(), is_rewrite_discarded=False
+    )
+    assert "no_tests" in decide(make_case(policy=Policy(coder_tests=True))).notes
+    assert "no_tests" not in decide(make_case(policy=Policy(coder_tests=True), tests=ran)).notes
+    assert "no_tests" not in decide(make_case(policy=Policy(coder_tests=True), signed=None)).notes
+    assert "no_tests" not in decide(make_case()).notes
