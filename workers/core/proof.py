@@ -44,6 +44,7 @@ class Told(StrEnum):
     REPORTED = "reported"
     HUNG = "hung"
     DIED = "died"
+    TAMPERED = "tampered"
 
 
 class Proof(StrEnum):
@@ -267,6 +268,8 @@ def _judge_runs(
 def _unusable(runs: Sequence[FileRun], where: str) -> Judged | None:
     if not runs:
         return _inconclusive("broken", "the test was not run")
+    if any(run.told is Told.TAMPERED for run in runs):
+        return _inconclusive(f"{where}_tampers", f"the {where} interfered with its test")
     if any(run.told is Told.DIED for run in runs):
         return _inconclusive("broken", f"on the {where} the process ended without a report of its tests")
     if len({_signature(run) for run in runs}) > 1:
