@@ -35,6 +35,9 @@ _SETUP_ERRORS = frozenset(
 _READERS = frozenset({"inspect", "ast", "dis", "tokenize", "linecache", "symtable", "subprocess"})
 _READING_NAMES = frozenset({"__file__", "__code__", "__loader__", "__spec__"})
 
+#: Why a claim stays undecided whose test the code under it interfered with.
+CODE_TAMPERS = "code_tampers"
+
 Outcome = Literal["passed", "failed", "error", "skipped"]
 
 
@@ -269,7 +272,8 @@ def _unusable(runs: Sequence[FileRun], where: str) -> Judged | None:
     if not runs:
         return _inconclusive("broken", "the test was not run")
     if any(run.told is Told.TAMPERED for run in runs):
-        return _inconclusive(f"{where}_tampers", f"the {where} interfered with its test")
+        reason = CODE_TAMPERS if where == "code" else "control_tampers"
+        return _inconclusive(reason, f"the {where} interfered with its test")
     if any(run.told is Told.DIED for run in runs):
         return _inconclusive("broken", f"on the {where} the process ended without a report of its tests")
     if len({_signature(run) for run in runs}) > 1:

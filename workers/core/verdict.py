@@ -25,7 +25,7 @@ from workers.core.judgement import (
     Spent,
     judge,
 )
-from workers.core.proof import Proof
+from workers.core.proof import CODE_TAMPERS, Proof
 from workers.core.receipt import (
     Cost,
     GateReceipt,
@@ -141,6 +141,8 @@ class Verdict:
         for name in ("refutation", "gate", "costs", "tests", "rounds"):
             if not data[name]:
                 del data[name]
+        if self.gate is not None and not self.gate.unguarded:
+            del data["gate"]["unguarded"]
         if self.changed_files is None:
             del data["changed_files"]
             for name in ("left_out", "not_reviewed", "thinly_reviewed"):
@@ -317,6 +319,7 @@ def _notes(case: Case, judged: Sequence[JudgedClaim]) -> tuple[str, ...]:
         notes.append("fix_unverified")
     if any(item.is_override for item in judged):
         notes.append("override")
+    notes += _notes_of_proofs([item.proved for item in judged if item.proved is not None])
     if case.tests is not None and case.tests.red_after:
         notes.append("tests_failing")
     if case.tests is not None and case.tests.is_rewrite_discarded:
@@ -326,3 +329,11 @@ def _notes(case: Case, judged: Sequence[JudgedClaim]) -> tuple[str, ...]:
     if any(item.claim.category == CATEGORY and not item.claim.flagged_by for item in judged):
         notes.append("injection_found")
     return tuple(notes)
+
+
+def _notes_of_proofs(proofs: Sequence[Proved]) -> list[str]:
+    told = {
+        "unguarded_proof": any(proof.is_unguarded for proof in proofs),
+        "tampering": any(proof.reason == CODE_TAMPERS for proof in proofs),
+    }
+    return [note for note, holds in told.items() if holds]
