@@ -97,7 +97,7 @@ class Runtime:
             sleep=time.sleep,
             render=lambda name, **values: prompts.get_template(name).render(**values),
             at_work=self._seats,
-            toolbox=McpToolbox(self._loop.submit),
+            toolbox=McpToolbox(self._loop.submit, environment()),
             cage=BoundedCage(self._cage, config.sandbox_concurrency),
             price_of=price_of,
         )
