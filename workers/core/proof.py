@@ -61,7 +61,8 @@ class Proof(StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TestCase:
-    """One test of a file. `raised_in` is the file whose line raised (empty: outside the workspace)."""
+    """One test of a file. `raised_in` is the file whose line raised (empty: outside the workspace), `trace` the last
+    lines of the workspace that the error came through, as (path, line), the innermost last."""
 
     __test__ = False  # pytest would collect it
 
@@ -70,6 +71,7 @@ class TestCase:
     error: str = ""
     message: str = ""
     raised_in: str = ""
+    trace: tuple[tuple[str, int], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ ARGUMENTS = ["-c", "/opt/cage/pytest.ini", "--rootdir", WORKSPACE, "-q"]
 MAX_REPORT_BYTES = 400_000
 MAX_CASES = 400
 MAX_MESSAGE = 300
+MAX_TRACE = 10
 _PR_SET_DUMPABLE = 4
 
 
@@ -45,7 +46,7 @@ class Recorder:
     """A pytest plugin that remembers how each test ended."""
 
     def __init__(self) -> None:
-        self.cases: list[dict[str, str]] = []
+        self.cases: list[dict[str, Any]] = []
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:
@@ -67,24 +68,24 @@ class Recorder:
             word = "error"
         crash = getattr(report.longrepr, "reprcrash", None)
         message = "" if word == "passed" else crash.message if crash is not None else str(report.longrepr)
+        has_raised = excinfo is not None and word != "passed"
+        trace = _trace(excinfo) if has_raised else []
         self.cases.append(
             {
                 "name": nodeid.partition("::")[2],
                 "outcome": word,
-                "error": "" if excinfo is None or word == "passed" else excinfo.typename,
+                "error": excinfo.typename if has_raised else "",
                 "message": message[:MAX_MESSAGE],
-                "raised_in": "" if excinfo is None or word == "passed" else _raised_in(excinfo),
+                "raised_in": trace[-1][0] if trace else "",
+                "trace": trace[-MAX_TRACE:],
             }
         )
 
 
-def _raised_in(excinfo: Any) -> str:
-    """The innermost file of the workspace that the error came through."""
-    for entry in reversed(excinfo.traceback):
-        path = str(entry.path)
-        if path.startswith(WORKSPACE + "/"):
-            return path[len(WORKSPACE) + 1 :]
-    return ""
+def _trace(excinfo: Any) -> list[tuple[str, int]]:
+    """The lines of the workspace that the error came through, outermost first, as (path, line)."""
+    entries = [(str(entry.path), entry.lineno + 1) for entry in excinfo.traceback]
+    return [(path[len(WORKSPACE) + 1 :], line) for path, line in entries if path.startswith(WORKSPACE + "/")]
 
 
 class Watch:

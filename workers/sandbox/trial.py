@@ -41,6 +41,7 @@ class _Case(BaseModel):
     error: Short = ""
     message: Short = ""
     raised_in: Short = ""
+    trace: tuple[tuple[Short, int], ...] = ()
 
 
 class _Run(BaseModel):
