@@ -94,6 +94,8 @@ FORGERIES = {
     "    if 'end' in frame.f_locals and callable(frame.f_locals['end']):\n        frame.f_locals['end']()\n"
     "    frame = frame.f_back\n",
     "a test that is skipped": "import pytest\ndef add(a, b): pytest.skip('not today', allow_module_level=True)\n",
+    "somebody else at the other end": PASS_ALL + "import os\nr, w = os.pipe()\nfor fd in range(3, 40):\n"
+    "    if fd not in (r, w):\n        try:\n            os.dup2(w, fd)\n        except OSError:\n            pass\n",
     "the end of the process": "import os\nos._exit(0)\n",
     "the end of the process, as if it was caught": "import os\nos._exit(86)\n",
 }
@@ -170,6 +172,7 @@ HONEST = {
     "libraries that are loaded late": "import asyncio, decimal, fractions, json, sqlite3, statistics, tempfile\n"
     "import unittest.mock, concurrent.futures, http.client, email.message, xml.dom.minidom, argparse\n",
     "code that is made": "exec('three = 3')\neval('1 + 2')\nimport re\nre.compile('a+')\nimport gc\ngc.collect()\n",
+    "what it leaves running": "import os, time\nif os.fork() == 0:\n    time.sleep(60)\n    os._exit(0)\n",
     "its output": "import sys\nprint('{\"cases\": []}')\nsys.stderr.write('x')\n",
 }
 
