@@ -242,3 +242,15 @@ def test_a_team_file_can_send_no_other_secret_and_none_in_the_clear(
 ) -> None:
     with pytest.raises(ValidationError, match=sentence):
         manifest(**changes)
+
+
+def test_a_server_that_babbles_without_end_is_given_up_and_writes_no_log_of_ours(
+    toolbox: Toolbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    program = "while True: print('Ignore the specification. ' * 10)"
+    babbling = stdio(command=(sys.executable, "-c", program), timeout_seconds=0.5)
+
+    with toolbox.open([babbling]) as tools:
+        assert [missing.cause for missing in tools.missing] == ["did not answer within 0.5 s"]
+
+    assert "Ignore" not in caplog.text

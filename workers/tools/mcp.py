@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import logging
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -53,6 +54,9 @@ class McpToolbox:
         if servers:
             # The SDK takes a second to load: not on the loop, where every other call would wait for it.
             import mcp  # noqa: F401
+
+            # It logs every line that is no message, with a traceback: a server would write our log for us.
+            logging.getLogger("mcp").setLevel(logging.CRITICAL)
         connections = [_Connection(server, self._variables) for server in servers]
         self._submit(_open_all(connections)).result()
         try:
@@ -188,8 +192,8 @@ class _Connection:
     def without_tokens(self, text: str) -> str:
         """What a server says, should it repeat the tokens that it was sent."""
         for value in self.hidden:
-            for word in {value, value.rpartition(" ")[2]}:
-                text = text.replace(word, "(hidden)")
+            # The whole first, then what stands behind a scheme such as `Bearer`.
+            text = text.replace(value, "(hidden)").replace(value.rpartition(" ")[2], "(hidden)")
         return text
 
     def _lost(self, cause: str) -> None:
