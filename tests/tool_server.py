@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
 COMMAND = (sys.executable, __file__)
@@ -40,6 +41,12 @@ def make_server() -> MCPServer:
     def variables() -> str:
         """The names of the variables that the server was given."""
         return " ".join(sorted(os.environ))  # noqa: TID251 - its own variables are the question
+
+    @server.tool()
+    def who_asks(context: Context) -> str:
+        """The caller's authorization, as a digest and as it came."""
+        sent = (context.headers or {}).get("authorization")
+        return f"{hashlib.sha256(sent.encode()).hexdigest()} {sent}" if sent else "nobody"
 
     @server.tool()
     async def hang() -> str:

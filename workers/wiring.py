@@ -26,6 +26,7 @@ from workers.providers.registry import enabled
 from workers.sandbox.bounded import BoundedCage
 from workers.sandbox.docker import DockerCage
 from workers.sandbox.engine import connector
+from workers.sandbox.sweeper import Sweeper
 from workers.settings import Settings, environment, settings
 from workers.stages.context import Context
 from workers.teams import prompt_environment
@@ -96,7 +97,7 @@ class Runtime:
             sleep=time.sleep,
             render=lambda name, **values: prompts.get_template(name).render(**values),
             at_work=self._seats,
-            toolbox=McpToolbox(self._loop.submit),
+            toolbox=McpToolbox(self._loop.submit, environment()),
             cage=BoundedCage(self._cage, config.sandbox_concurrency),
             price_of=price_of,
         )
@@ -104,6 +105,8 @@ class Runtime:
         self._closing = threading.Event()
         self._heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._heart.start()
+        self._sweeper = Sweeper(self._cage.sweep)
+        self._sweeper.start()
 
     def _learn(self) -> None:
         """Take over what calls used lately. A worker that starts while the database does not answer starts all the
@@ -162,6 +165,7 @@ class Runtime:
         self._closing.set()
         self._heart.join(timeout=5)
         self._gateway.close()
+        self._sweeper.close()
         self._cage.close()
         self._loop.close()
         self._database.close()

@@ -73,20 +73,24 @@ def _results(connection: Connection, run: runs.Run, verdict: dict[str, Any]) -> 
     """The verdict's claims with what the ledger of the last round knows of them; redacted events are passed over."""
     candidate: dict[str, Any] = {}
     findings: dict[str, Any] = {}
+    proofs: dict[str, Any] = {}
     for event in ledger.read(connection, run.run_id, limit=run.ledger_seq):
         if event.payload is None:
             continue
         if event.kind in {"candidate.written", "candidate.submitted"}:
             # What was found in an earlier round is about other code.
-            candidate, findings = event.payload, {}
+            candidate, findings, proofs = event.payload, {}, {}
         elif event.kind == "review.arrived":
             findings |= {item["finding_id"]: item for item in event.payload["findings"]}
+        elif event.kind == "claim.tested":
+            proofs[event.payload["claim"]] = event.payload
     return results_of(
         _facts(run),
         verdict,
         candidate=candidate.get("files", {}),
         findings=findings.values(),
         alarms=map(Alarm.of, candidate.get("alarms", ())),
+        proofs=proofs,
     )
 
 

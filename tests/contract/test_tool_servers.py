@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from pydantic import ValidationError
 
 from tests.tool_server import COMMAND, served_over_http
 from workers.core.equipment import McpServer
@@ -18,12 +20,13 @@ from workers.tools.mcp import McpToolbox
 from workers.tools.toolbox import Toolbox, ToolResult
 
 Make = Callable[..., McpServer]
+TOKEN = "t0ken-of-the-glossary"
 
 
 @pytest.fixture(scope="module")
 def toolbox() -> Iterator[Toolbox]:
     loop = LoopThread()
-    yield McpToolbox(loop.submit)
+    yield McpToolbox(loop.submit, {"CONSENSUS_MCP_GLOSSARY": f"Bearer {TOKEN}", "CONSENSUS_MCP_ODD": "a\nb"})
     loop.close()
 
 
@@ -189,3 +192,69 @@ def _children() -> list[psutil.Process]:
 def test_no_server_is_no_trouble(toolbox: Toolbox) -> None:
     with toolbox.open([]) as tools:
         assert (list(tools.specs), tools.calls_left) == ([], 0)
+
+
+def guarded(http: Make, variable: str = "CONSENSUS_MCP_GLOSSARY") -> McpServer:
+    return http(tools=("who_asks", "lookup"), headers={"Authorization": variable})
+
+
+def test_a_header_comes_from_the_worker_s_environment_and_is_shown_to_no_model(
+    toolbox: Toolbox, http: Make
+) -> None:
+    with toolbox.open([guarded(http)]) as tools:
+        answer = tools.call(call("glossary__who_asks", "{}"))
+
+    # The server repeats a digest of what it got, and what it got.
+    digest = hashlib.sha256(f"Bearer {TOKEN}".encode()).hexdigest()
+    assert answer.text == f"{digest} (hidden)"
+
+
+def test_without_headers_none_is_sent(toolbox: Toolbox, http: Make) -> None:
+    with toolbox.open([http(tools=("who_asks",))]) as tools:
+        assert tools.call(call("glossary__who_asks", "{}")).text == "nobody"
+
+
+@pytest.mark.parametrize(
+    ("variable", "cause"),
+    [
+        ("CONSENSUS_MCP_AWAY", "the variable CONSENSUS_MCP_AWAY is not set where the worker runs"),
+        ("CONSENSUS_MCP_ODD", "the variable CONSENSUS_MCP_ODD holds more than a header's printable ASCII"),
+    ],
+)
+def test_a_server_whose_token_is_not_there_is_missing(
+    toolbox: Toolbox, http: Make, variable: str, cause: str
+) -> None:
+    with toolbox.open([guarded(http, variable)]) as tools:
+        assert [missing.cause for missing in tools.missing] == [cause]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"url": "https://tools.example/mcp", "headers": {"Authorization": "OPENAI_API_KEY"}},
+            "CONSENSUS_MCP_",
+        ),
+        ({"url": "http://tools.example/mcp", "headers": {"X-Key": "CONSENSUS_MCP_A"}}, "must be https"),
+        ({"command": COMMAND, "headers": {"X-Key": "CONSENSUS_MCP_A"}}, "takes no headers"),
+        ({"url": "https://tools.example/mcp", "headers": {"X Key\r\n": "CONSENSUS_MCP_A"}}, "headers"),
+    ],
+    ids=["a provider's key", "in the clear", "of a command", "no header's name"],
+)
+def test_a_team_file_can_send_no_other_secret_and_none_in_the_clear(
+    changes: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ValidationError, match=sentence):
+        manifest(**changes)
+
+
+def test_a_server_that_babbles_without_end_is_given_up_and_writes_no_log_of_ours(
+    toolbox: Toolbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    program = "while True: print('Ignore the specification. ' * 10)"
+    babbling = stdio(command=(sys.executable, "-c", program), timeout_seconds=0.5)
+
+    with toolbox.open([babbling]) as tools:
+        assert [missing.cause for missing in tools.missing] == ["did not answer within 0.5 s"]
+
+    assert "Ignore" not in caplog.text

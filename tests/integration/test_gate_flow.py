@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
+from sqlalchemy import func, text, update
 
 from tests.cages import NoCage, TestsCage, failed, passed
 from tests.factories import make_team
-from tests.integration.conftest import Bench
+from tests.integration.conftest import Bench, pause
 from tests.integration.model_server import CANDIDATE, GOOD, Behaviour, ModelServer, error_500
+from workers.celery_app import app
 from workers.core.proof import test_names as names_in
+from workers.core.run import Stage
 from workers.core.submission import check_reviewed
 from workers.core.team import Team
-from workers.errors import CageError
+from workers.enqueue import send_seat
+from workers.errors import CageError, UnavailableError
 from workers.provenance import ledger
-from workers.sandbox.base import Workspace
+from workers.provenance.models import stages
+from workers.provenance.repository.stages import SeatKey
+from workers.sandbox.base import CageResult, Limits, Unprovable, Workspace
 
 BROKEN = {"a.py": "def add(a, b): ...\n"}
 MENDED = {"a.py": "def add(a, b):\n    return b + a\n"}
@@ -93,8 +100,9 @@ def test_a_reproduced_claim_of_high_severity_rejects(
     (judged,) = verdict["claims"]
     assert (verdict["outcome"], judged["state"], judged["stands"]) == ("rejected", "upheld", True)
     assert judged["proved"]["proof"] == "reproduced"
-    assert judged["band"] == "confirmed"
-    assert verdict["gate"]["reproduced"] == 1
+    # Nobody else's test guards the control.
+    assert (judged["band"], verdict["notes"]) == ("reproduced", ["unguarded_proof"])
+    assert (verdict["gate"]["reproduced"], verdict["gate"]["unguarded"]) == (1, ["C1"])
     assert verdict["coverage"]["ungated_claims"] == []
 
 
@@ -310,7 +318,10 @@ def test_a_coder_who_walks_in_a_circle_is_stopped(
     verdict = bench.verdict(bench.submit(gated_team(rounds=5)))
 
     assert verdict["rounds"] == {"count": 2, "stopped": "oscillation"}
-    assert (verdict["outcome"], verdict["notes"]) == ("rejected", ["oscillation"])
+    assert (verdict["outcome"], verdict["notes"]) == (
+        "rejected",
+        ["unguarded_proof", "oscillation"],
+    )
     assert both_complain.requests["alder-1"] == 2
 
 
@@ -453,3 +464,50 @@ def test_a_control_cannot_rewrite_a_file_that_it_has_seen_in_part(
     verdict = bench.verdict(bench.submit(gated_team(), files=files, review=existing.as_data()))
 
     assert verdict["claims"][0]["proved"]["reason"] == "no_control"
+
+
+@dataclasses.dataclass
+class DyingCage:
+    """A worker dies in the middle of its first run: it answers nothing, and its lease runs out."""
+
+    cage: TestsCage
+    deaths: int = 1
+
+    def run(self, workspace: Workspace, command: Sequence[str], limits: Limits) -> CageResult | Unprovable:
+        if self.deaths:
+            self.deaths -= 1
+            raise UnavailableError("the worker was killed")
+        return self.cage.run(workspace, command, limits)
+
+    def check(self) -> Unprovable | None:
+        return None
+
+
+def test_a_gate_that_is_delivered_again_asks_nobody_again(
+    bench: Bench, both_complain: ModelServer, caged: Give
+) -> None:
+    cage = DyingCage(TestsCage(fails_on_candidate))
+    caged(cage)
+
+    run_id = bench.submit(gated_team())
+    gate = SeatKey(run_id=run_id, round=1, stage=Stage.GATE, seat="claim-C1")
+    while cage.deaths:
+        assert not bench.run(run_id).has_ended
+        pause()
+    lose_lease(bench, gate)
+    send_seat(app, run_id, 1, Stage.GATE, gate.seat)
+    verdict = bench.verdict(run_id)
+
+    assert verdict["claims"][0]["proved"]["proof"] == "reproduced"
+    assert (both_complain.requests["elm-1"], both_complain.requests["fir-1"]) == (1, 1)
+
+
+def lose_lease(bench: Bench, key: SeatKey) -> None:
+    """As if the time of the seat's worker had run out."""
+    lost = (
+        update(stages)
+        .where(stages.c.run_id == key.run_id, stages.c.stage == key.stage)
+        .values(lease_expires_at=func.now() - text("interval '1 second'"))
+    )
+    with bench.database.begin() as connection:
+        assert connection.execute(lost).rowcount == 1

@@ -23,6 +23,7 @@ from workers.sandbox.docker import DockerCage
 from workers.sandbox.engine import connector
 from workers.sandbox.leftovers import LABEL
 from workers.sandbox.recipe import default_image
+from workers.sandbox.sweeper import Sweeper
 
 pytestmark = pytest.mark.cage
 
@@ -87,6 +88,17 @@ def test_a_killed_workers_leftovers_are_swept_by_the_next_one_at_once(
     swept = open_cage().sweep()
 
     assert (swept.containers, swept.volumes) == (1, 1)
+
+
+def test_a_killed_workers_leftovers_go_without_a_new_worker_or_a_missed_slot(
+    docker_host: str, client: Any, open_cage: Callable[..., DockerCage]
+) -> None:
+    sweeper = Sweeper(open_cage().sweep, every_seconds=0.2)
+    sweeper.start()
+    kill_when_running(start_worker(docker_host, timeout_seconds=3000), client)
+
+    until(lambda: not sleeping(client), "nobody sweeps")
+    sweeper.close()
 
 
 def test_a_leftover_ends_by_itself_when_nobody_sweeps(

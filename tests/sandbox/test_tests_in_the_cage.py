@@ -113,3 +113,12 @@ def test_the_keeper_s_memory_and_environment_are_closed_to_its_children(cage: Do
     (first, *_) = run(cage, CODE, source).files[TEST_PATH]
 
     assert [case.outcome for case in first.cases] == ["passed"] * 4
+
+
+def test_the_way_of_an_error_through_the_code_is_told(cage: DockerCage) -> None:
+    code = {"calc.py": "def add(a, b):\n    return half(a) + b\n\ndef half(a):\n    return a / 0\n"}
+
+    (first, *_) = run(cage, code).files[TEST_PATH]
+
+    assert first.cases[0].trace == ((TEST_PATH, 4), ("calc.py", 2), ("calc.py", 5))
+    assert first.cases[0].raised_in == "calc.py"

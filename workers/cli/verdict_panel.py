@@ -30,6 +30,8 @@ NOTE_WORDS = {
     "fix_unverified": "no test has shown that what the lead fixed is mended",
     "override": "the lead dismissed what a test had reproduced, and gave its reason",
     "no_tests": "the team runs tests, but there were none; give yours with --tests (those in --code are only read)",
+    "unguarded_proof": "no test of somebody else guarded the control of a proof",
+    "tampering": "the code reached for its tests' report in the cage",
     "tests_failing": "tests fail on the signed code",
     "rewrite_discarded": "the lead's version broke what was green and was discarded",
     "oscillation": "the coder came back to where it had been, so no other round was opened",

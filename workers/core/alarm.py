@@ -12,14 +12,12 @@ from typing import Any, Literal
 
 from workers.core.artefact import Span, fold
 from workers.core.claim import Claim
-from workers.core.finding import Evidence, Evidenced, Review, Severity
+from workers.core.finding import LEAST_QUOTE_CHARACTERS, Evidence, Evidenced, Review, Severity
 from workers.core.team import Policy
 from workers.core.weights import agreement, effective_weights, weighted_agreement
 
 #: More alarms than this of one file of alarms are kept without being judged.
 MAX_JUDGED = 400
-#: A quote shorter than this stands in any code.
-LEAST_QUOTE_CHARACTERS = 5
 
 Word = Literal["benign", "exploitable", "uncertain"]
 

@@ -34,7 +34,7 @@ def _word(value: object) -> object:
 
 def _cwe(value: object) -> object:
     """CWE numbers come as 89, "89", "CWE-89" or nothing."""
-    digits = "".join(character for character in str(value or "") if character.isdigit())
+    digits = "".join(character for character in str(value or "") if character.isdecimal())
     return int(digits) if digits and len(digits) <= 5 else None
 
 

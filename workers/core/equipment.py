@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -41,6 +42,13 @@ class Retrieval(Strict):
     max_characters: int = Field(default=6000, ge=200, le=100_000, description="of all passages together")
 
 
+HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]{1,60}$")]
+#: A prefix of their own, or a team file could name a provider's key and have it sent wherever its url points.
+TokenVariable = Annotated[str, StringConstraints(pattern=r"^CONSENSUS_MCP_[A-Z0-9_]{1,60}$")]
+#: Hosts to which a token may travel without TLS: it does not leave the machine.
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
 class McpServer(Strict):
     """A server of tools that seats may call (Model Context Protocol)."""
 
@@ -56,6 +64,11 @@ class McpServer(Strict):
     url: Annotated[str, StringConstraints(pattern=r"^https?://\S+$", max_length=500)] | None = Field(
         default=None, description="over streamable HTTP: where it listens"
     )
+    headers: dict[HeaderName, TokenVariable] = Field(
+        default={},
+        max_length=10,
+        description="over HTTP: header → the worker's environment variable that holds its whole value; never the value",
+    )
     tools: tuple[Annotated[str, StringConstraints(min_length=1, max_length=100)], ...] = Field(
         min_length=1, max_length=40, description="the tools that may be called; others are not even shown"
     )
@@ -69,6 +82,19 @@ class McpServer(Strict):
     def _has_one_transport(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise ValueError(f"the server {self.name!r} needs either a command or a url, and not both")
+        return self
+
+    @model_validator(mode="after")
+    def _keeps_its_tokens(self) -> Self:
+        if not self.headers:
+            return self
+        if self.url is None:
+            raise ValueError(f"the server {self.name!r} is started by a command and takes no headers")
+        parts = urlsplit(self.url)
+        if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
+            raise ValueError(
+                f"the server {self.name!r} would get its headers in the clear; its url must be https"
+            )
         return self
 
 

@@ -72,6 +72,10 @@ class Abstention:
     detail: str
 
 
+#: A quote shorter than this, white space folded, stands in any code and is no evidence against anything.
+LEAST_QUOTE_CHARACTERS = 5
+
+
 class Evidenced:
     """An artefact that findings are checked against; each file is counted and folded once, not per quote."""
 

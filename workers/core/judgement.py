@@ -19,7 +19,8 @@ RulingWord = Literal["fixed", "upheld", "dismissed"]
 
 
 class Band(StrEnum):
-    """How much was done to find a claim wrong, most first. A refuter of the proposers' own family lifts nothing."""
+    """How much was done to find a claim wrong, most first. A refuter of the proposers' own family lifts nothing, and a
+    proof whose control no other test guards is never `confirmed`."""
 
     CONFIRMED = "confirmed"
     REPRODUCED = "reproduced"
@@ -50,12 +51,19 @@ class Ruling:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Proved:
-    """What the gate said of a claim."""
+    """What the gate said of a claim. `guards`: how many tests of others were green on code and control alike, which
+    a lie that prover and control share would have had to pass; None in runs from before they were counted."""
 
     claim_id: str
     proof: Proof
     reason: str
     detail: str
+    guards: int | None = None
+
+    @property
+    def is_unguarded(self) -> bool:
+        """It was reproduced, and nothing but its own test says that the control is right."""
+        return self.proof is Proof.REPRODUCED and self.guards == 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +144,8 @@ class JudgedClaim:
         for name in ("band", "refuted", "proved", "fix", "spent"):
             if data[name] is None:
                 del data[name]
+        if self.proved is not None and self.proved.guards is None:
+            del data["proved"]["guards"]
         return data
 
 
@@ -209,7 +219,8 @@ def _reproduced(proved: Proved, dossier: Dossier, changes: Sequence[Span]) -> _E
         return ClaimState.DISMISSED, False, f"reproduced; the lead overrides the test: {ruling.reason}"
     if word is FixWord.UNCHECKED and _is_pointed_fix(ruling, changes):
         return ClaimState.FIXED, False, "the lead changed the lines it points at; not tested"
-    return ClaimState.UPHELD, True, f"reproduced by a test: {proved.detail}"
+    strength = "; no other test guards the control" if proved.is_unguarded else ""
+    return ClaimState.UPHELD, True, f"reproduced by a test: {proved.detail}{strength}"
 
 
 def _is_pointed_fix(ruling: Ruling | None, changes: Sequence[Span]) -> bool:
@@ -255,7 +266,8 @@ def _band(dossier: Dossier, *, is_agreed: bool) -> Band | None:
         refuted is not None and refuted.standing is Standing.SURVIVED and not refuted.is_same_family
     )
     if proved is not None and proved.proof is Proof.REPRODUCED:
-        return Band.CONFIRMED if refuted is None or has_withstood else Band.REPRODUCED
+        is_confirmed = (refuted is None or has_withstood) and not proved.is_unguarded
+        return Band.CONFIRMED if is_confirmed else Band.REPRODUCED
     if not is_agreed:
         return Band.LONE
     return Band.WITHSTOOD if has_withstood else Band.AGREED

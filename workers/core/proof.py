@@ -35,6 +35,9 @@ _SETUP_ERRORS = frozenset(
 _READERS = frozenset({"inspect", "ast", "dis", "tokenize", "linecache", "symtable", "subprocess"})
 _READING_NAMES = frozenset({"__file__", "__code__", "__loader__", "__spec__"})
 
+#: Why a claim stays undecided whose test the code under it interfered with.
+CODE_TAMPERS = "code_tampers"
+
 Outcome = Literal["passed", "failed", "error", "skipped"]
 
 
@@ -44,6 +47,7 @@ class Told(StrEnum):
     REPORTED = "reported"
     HUNG = "hung"
     DIED = "died"
+    TAMPERED = "tampered"
 
 
 class Proof(StrEnum):
@@ -57,7 +61,8 @@ class Proof(StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TestCase:
-    """One test of a file. `raised_in` is the file whose line raised (empty: outside the workspace)."""
+    """One test of a file. `raised_in` is the file whose line raised (empty: outside the workspace), `trace` the last
+    lines of the workspace that the error came through, as (path, line), the innermost last."""
 
     __test__ = False  # pytest would collect it
 
@@ -66,6 +71,7 @@ class TestCase:
     error: str = ""
     message: str = ""
     raised_in: str = ""
+    trace: tuple[tuple[str, int], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +273,9 @@ def _judge_runs(
 def _unusable(runs: Sequence[FileRun], where: str) -> Judged | None:
     if not runs:
         return _inconclusive("broken", "the test was not run")
+    if any(run.told is Told.TAMPERED for run in runs):
+        reason = CODE_TAMPERS if where == "code" else "control_tampers"
+        return _inconclusive(reason, f"the {where} interfered with its test")
     if any(run.told is Told.DIED for run in runs):
         return _inconclusive("broken", f"on the {where} the process ended without a report of its tests")
     if len({_signature(run) for run in runs}) > 1:

@@ -31,7 +31,8 @@ class RefuterReceipt:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GateReceipt:
-    """`undecided`: claim and reason, for each that no test decided. `left_out`: claims above the team's number."""
+    """`undecided`: claim and reason, for each that no test decided. `left_out`: claims above the team's number.
+    `unguarded`: claims that were reproduced while no submitted or coder's test guarded the control."""
 
     tested: int
     reproduced: int
@@ -40,6 +41,7 @@ class GateReceipt:
     unprovable: int
     undecided: tuple[tuple[str, str], ...]
     left_out: tuple[str, ...]
+    unguarded: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +115,7 @@ def count_proofs(judged: Sequence[JudgedClaim], *, left_out: Iterable[str]) -> G
             if proof.proof in {Proof.INCONCLUSIVE, Proof.UNPROVABLE}
         ),
         left_out=beyond,
+        unguarded=tuple(proof.claim_id for proof in proofs if proof.is_unguarded),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from workers.core.artefact import fold
 from workers.core.claim import Claim, ClaimState, route
-from workers.core.finding import Evidence, Evidenced
+from workers.core.finding import LEAST_QUOTE_CHARACTERS, Evidence, Evidenced
 from workers.core.team import Policy, Seat, Team, family_of
 
 #: What a refuter may write where the team has no seat for it.
@@ -32,7 +32,8 @@ class Standing(StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Refutation:
-    """One refuter's answer. `family` is the model family that gave it."""
+    """One refuter's answer. `family` is the model family that gave it. `least_quote_characters`: shorter quotes are no
+    evidence; 0 in runs from before that was asked for."""
 
     claim_id: str
     word: RefutationWord
@@ -40,6 +41,7 @@ class Refutation:
     reason: str
     evidence: tuple[Evidence, ...]
     family: str
+    least_quote_characters: int = LEAST_QUOTE_CHARACTERS
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,4 +132,6 @@ def _void(refutation: Refutation, artefact: Evidenced) -> str:
         quote = fold(item.quote)
         if not quote or quote not in artefact.folded.get(item.path, ""):
             return f"the quote is not found in {item.path!r}"
+        if len(quote) < refutation.least_quote_characters:
+            return f"the quote {quote!r} is too short to show anything"
     return ""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 from workers.core.alarm import Triage
@@ -25,7 +26,7 @@ from workers.core.judgement import (
     Spent,
     judge,
 )
-from workers.core.proof import Proof
+from workers.core.proof import CODE_TAMPERS, Proof
 from workers.core.receipt import (
     Cost,
     GateReceipt,
@@ -141,6 +142,8 @@ class Verdict:
         for name in ("refutation", "gate", "costs", "tests", "rounds"):
             if not data[name]:
                 del data[name]
+        if self.gate is not None and not self.gate.unguarded:
+            del data["gate"]["unguarded"]
         if self.changed_files is None:
             del data["changed_files"]
             for name in ("left_out", "not_reviewed", "thinly_reviewed"):
@@ -302,30 +305,51 @@ def _missing_cage(case: Case) -> list[Reason]:
     return [Reason(code="gate_missing", cause=item.reason, detail=item.detail) for item in absent[:1]]
 
 
+class Note(StrEnum):
+    """What a reader of an outcome should know beside it; `docs/states.md` says each in words."""
+
+    CODE_SUBMITTED = "code_submitted"
+    ONLY_ALARMS_JUDGED = "only_alarms_judged"
+    REDUCED_DIVERSITY = "reduced_diversity"
+    FIX_UNVERIFIED = "fix_unverified"
+    OVERRIDE = "override"
+    NO_TESTS = "no_tests"
+    UNGUARDED_PROOF = "unguarded_proof"
+    TAMPERING = "tampering"
+    TESTS_FAILING = "tests_failing"
+    REWRITE_DISCARDED = "rewrite_discarded"
+    OSCILLATION = "oscillation"
+    INJECTION_FOUND = "injection_found"
+
+
 def _notes(case: Case, judged: Sequence[JudgedClaim]) -> tuple[str, ...]:
-    notes = ["code_submitted"] if case.is_submitted else []
-    if case.judged is not None:
+    proofs = [item.proved for item in judged if item.proved is not None]
+    tests = case.tests
+    holds = {
+        Note.CODE_SUBMITTED: case.is_submitted,
         # The receipt then counts reviews of the alarms; nobody looked for anything else.
-        notes.append("only_alarms_judged")
+        Note.ONLY_ALARMS_JUDGED: case.judged is not None,
+        Note.REDUCED_DIVERSITY: _has_few_views(case),
+        Note.FIX_UNVERIFIED: any(item.is_untested_fix for item in judged),
+        Note.OVERRIDE: any(item.is_override for item in judged),
+        # Silence would read as green.
+        Note.NO_TESTS: case.policy.coder_tests and tests is None and case.signed is not None,
+        Note.UNGUARDED_PROOF: any(proof.is_unguarded for proof in proofs),
+        Note.TAMPERING: any(proof.reason == CODE_TAMPERS for proof in proofs),
+        Note.TESTS_FAILING: tests is not None and bool(tests.red_after),
+        Note.REWRITE_DISCARDED: tests is not None and tests.is_rewrite_discarded,
+        Note.OSCILLATION: case.rounds is not None and case.rounds.stopped == "oscillation",
+        Note.INJECTION_FOUND: any(
+            item.claim.category == CATEGORY and not item.claim.flagged_by for item in judged
+        ),
+    }
+    return tuple(note.value for note in Note if holds[note])
+
+
+def _has_few_views(case: Case) -> bool:
+    """Fewer families than the team wants looked at the code, or one of them wrote it."""
     families = {review.family for review in case.reviews}
     coder = bare_model(case.coder_model) if case.coder_model else None
     shares_model = any(bare_model(review.model) == coder for review in case.reviews)
     too_few = len(families) < max(2, case.policy.quorum.families)
-    if case.reviews and (shares_model or too_few):
-        notes.append("reduced_diversity")
-    if any(item.is_untested_fix for item in judged):
-        notes.append("fix_unverified")
-    if any(item.is_override for item in judged):
-        notes.append("override")
-    if case.policy.coder_tests and case.tests is None and case.signed is not None:
-        # Silence would read as green.
-        notes.append("no_tests")
-    if case.tests is not None and case.tests.red_after:
-        notes.append("tests_failing")
-    if case.tests is not None and case.tests.is_rewrite_discarded:
-        notes.append("rewrite_discarded")
-    if case.rounds is not None and case.rounds.stopped == "oscillation":
-        notes.append("oscillation")
-    if any(item.claim.category == CATEGORY and not item.claim.flagged_by for item in judged):
-        notes.append("injection_found")
-    return tuple(notes)
+    return bool(case.reviews) and (shares_model or too_few)

@@ -18,7 +18,17 @@ REPEATS = 4
 #: What the keeper needs beside the tests themselves.
 _KEEPER_SECONDS = 3.0
 
-_KEEPER = files("workers.sandbox").joinpath("caged_pytest.py").read_text(encoding="utf-8")
+
+def _text(name: str) -> str:
+    return files("workers.sandbox").joinpath(name).read_text(encoding="utf-8")
+
+
+#: In the cage there is no package of ours: the keeper brings the one module that it imports.
+_KEEPER = f"""import sys, types
+seal = sys.modules["workers.sandbox.caged_seal"] = types.ModuleType("workers.sandbox.caged_seal")
+exec(compile({_text("caged_seal.py")!r}, "/opt/cage/seal.py", "exec"), vars(seal))
+exec(compile({_text("caged_pytest.py")!r}, "/opt/cage/keeper.py", "exec"))
+"""
 
 Short = Annotated[str, Field(max_length=4000)]
 
@@ -31,6 +41,7 @@ class _Case(BaseModel):
     error: Short = ""
     message: Short = ""
     raised_in: Short = ""
+    trace: tuple[tuple[Short, int], ...] = ()
 
 
 class _Run(BaseModel):
@@ -62,10 +73,19 @@ def run_tests(
         "watch": None if watch is None else {"path": watch.path, "start": watch.start, "end": watch.end},
         "watched_by": TEST_PATH,
     }
-    result = cage.run({**code, **tests}, ("python", "-P", "-c", _KEEPER, json.dumps(plan)), limits)
+    result = cage.run({**_tested(code), **tests}, ("python", "-P", "-c", _KEEPER, json.dumps(plan)), limits)
     if isinstance(result, Unprovable):
         return result
     return read_report(result, repeats), result
+
+
+def _tested(code: Files) -> dict[str, str]:
+    """The code without what an interpreter would take for its own compilation of something else."""
+    return {
+        path: text
+        for path, text in code.items()
+        if not path.startswith(GATE_FOLDER) and not path.endswith((".pyc", ".so"))
+    }
 
 
 def read_report(result: CageResult, repeats: Mapping[str, int]) -> CageRun:

@@ -20,6 +20,8 @@ from workers.errors import SarifError
 MAX_ALARMS = 25_000
 MAX_MESSAGE_CHARACTERS = 1000
 MAX_FLOW_PLACES = 10
+#: Of a path, so many folders are looked at from its end.
+MAX_FOLDERS = 60
 
 _NOT_ALARMS = frozenset({"pass", "notApplicable", "informational"})
 _LEVELS = {"error": Severity.HIGH, "warning": Severity.MEDIUM, "note": Severity.LOW, "none": Severity.LOW}
@@ -31,6 +33,7 @@ _WORDS = {
     "low": Severity.LOW,
 }
 _CWE = re.compile(r"\bcwe[-_: /]*0*(\d{1,5})\b", re.IGNORECASE)
+_ARGUMENT = re.compile(r"\{(\d{1,2})\}")
 _UNKEEPABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -185,9 +188,11 @@ class _Paths:
 
     def __init__(self, paths: Collection[str]) -> None:
         self._paths = frozenset(paths)
-        self._by_name: dict[str, list[str]] = {}
+        #: End of a path, from a slash on → the paths that end so.
+        self._by_end: dict[str, list[str]] = {}
         for path in sorted(self._paths):
-            self._by_name.setdefault(path.rpartition("/")[2], []).append(path)
+            for end in _ends(path):
+                self._by_end.setdefault(end, []).append(path)
 
     def has(self, path: str) -> bool:
         return path in self._paths
@@ -199,12 +204,15 @@ class _Paths:
             if candidate in self._paths:
                 return candidate
         # A scan of another folder: the one file whose path ends like this, or the reverse.
-        alike = [
-            known
-            for known in self._by_name.get(path.rpartition("/")[2], [])
-            if path.endswith(f"/{known}") or known.endswith(f"/{path}")
-        ]
+        alike = self._by_end.get(path, []) + [end for end in _ends(path) if end in self._paths]
         return alike[0] if len(alike) == 1 else path[:255]
+
+
+def _ends(path: str) -> Iterator[str]:
+    """What of a path is left when folders are taken from its front, at least one."""
+    names = path.rsplit("/", MAX_FOLDERS)
+    for number in range(1, len(names)):
+        yield "/".join(names[number:])
 
 
 def _uri_path(uri: str) -> str:
@@ -236,9 +244,14 @@ def _message(result: Mapping[str, Any], rule: Mapping[str, Any]) -> str:
     if not isinstance(text, str) or not text:
         short = rule.get("shortDescription") or rule.get("fullDescription")
         text = str(short.get("text") or "") if isinstance(short, dict) else ""
-    for number, argument in enumerate(_list(message.get("arguments"))[:20]):
-        text = text.replace(f"{{{number}}}", str(argument)[:200])
-    return " ".join(text.split())
+    arguments = [str(argument)[:200] for argument in _list(message.get("arguments"))[:20]]
+
+    def filled(found: re.Match[str]) -> str:
+        number = int(found[1])
+        return arguments[number] if number < len(arguments) else found[0]
+
+    # Once, and not argument by argument: an argument that names the next one would multiply itself.
+    return " ".join(_ARGUMENT.sub(filled, text[: 4 * MAX_MESSAGE_CHARACTERS]).split())
 
 
 def _severity(result: Mapping[str, Any], rule: Mapping[str, Any]) -> Severity:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from workers.core.alarm import Alarm
-from workers.core.artefact import Files, fold
+from workers.core.artefact import Files, Span, fold
+from workers.core.proof import TEST_PATH, Proof
 
 #: Lines of a claim's place that its fingerprint reads.
 FINGERPRINT_LINES = 5
@@ -54,6 +55,8 @@ class Result:
     #: (path, line, quote), as the reviewers gave it.
     evidence: tuple[tuple[str, int, str], ...] = ()
     fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: The way to the place, first step first: where an error of the gate's test came through, or the tool's own flow.
+    flow: tuple[Span, ...] = ()
 
     @property
     def is_suppressed(self) -> bool:
@@ -67,8 +70,10 @@ def results_of(
     candidate: Files,
     findings: Iterable[Mapping[str, Any]] = (),
     alarms: Iterable[Alarm] = (),
+    proofs: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> tuple[Result, ...]:
-    """The verdict's claims in its order. `findings` are the reviewers', from which a claim's weakness is taken."""
+    """The verdict's claims in its order. `findings` are the reviewers', from which a claim's weakness is taken;
+    `proofs` what the gate recorded of each claim."""
     by_id = {str(finding["finding_id"]): finding for finding in findings}
     by_alarm = {alarm.alarm_id: alarm for alarm in alarms}
     return tuple(
@@ -78,6 +83,7 @@ def results_of(
             candidate,
             [by_id[name] for name in judged["claim"]["finding_ids"] if name in by_id],
             by_alarm.get(judged["claim"]["claim_id"]),
+            _trace((proofs or {}).get(judged["claim"]["claim_id"], {}), candidate),
         )
         for judged in verdict.get("claims", ())
     )
@@ -89,6 +95,7 @@ def _result(
     candidate: Files,
     findings: Sequence[Mapping[str, Any]],
     alarm: Alarm | None,
+    trace: tuple[Span, ...],
 ) -> Result:
     claim = judged["claim"]
     span = claim["span"]
@@ -123,7 +130,18 @@ def _result(
             for item in finding.get("evidence", ())
         ),
         fingerprints=alarm.fingerprints if alarm else {},
+        flow=trace or (alarm.flow if alarm else ()),
     )
+
+
+def _trace(proof: Mapping[str, Any], candidate: Files) -> tuple[Span, ...]:
+    """Where the error of a reproduced claim's test came through the code; empty where the test itself complained."""
+    if proof.get("proof") != Proof.REPRODUCED:
+        return ()
+    repeats = proof["runs"][0]["files"].get(TEST_PATH) or [{}]
+    traces = (case.get("trace", ()) for case in repeats[0].get("cases", ()))
+    steps = next((trace for trace in traces if trace), ())
+    return tuple(Span(path=path, start=line, end=line) for path, line in steps if path in candidate)
 
 
 def _why(judged: Mapping[str, Any]) -> str:

@@ -111,6 +111,7 @@ def _result(item: Result, rule_index: int, seen: Counter[str]) -> dict[str, Any]
         "level": _LEVELS[item.severity] if item.stands else "note",
         "message": {"text": f"{item.text} ({flagged}; {item.why})"},
         **({"locations": [_location(item)]} if item.path else {}),
+        **({"codeFlows": [_code_flow(item)]} if item.flow else {}),
         "partialFingerprints": {**item.fingerprints, _FINGERPRINT: f"{key}:{seen[key]}"},
         "rank": round(100 * item.agreement, 1),
         **({"suppressions": [_suppression(item)]} if item.is_suppressed else {}),
@@ -136,13 +137,23 @@ def _line_hash(item: Result) -> str:
     ).hexdigest()
 
 
-def _location(item: Result) -> dict[str, Any]:
-    region = {"startLine": max(1, item.start), "endLine": max(1, item.start, item.end)}
+def _code_flow(item: Result) -> dict[str, Any]:
+    steps = [{"location": _place(span.path, span.start, span.end)} for span in item.flow]
+    return {"threadFlows": [{"locations": steps}]}
+
+
+def _place(path: str, start: int, end: int) -> dict[str, Any]:
     return {
         "physicalLocation": {
-            "artifactLocation": {"uri": quote(item.path, safe="/"), "uriBaseId": "%SRCROOT%"},
-            "region": region,
-        },
+            "artifactLocation": {"uri": quote(path, safe="/"), "uriBaseId": "%SRCROOT%"},
+            "region": {"startLine": max(1, start), "endLine": max(1, start, end)},
+        }
+    }
+
+
+def _location(item: Result) -> dict[str, Any]:
+    return {
+        **_place(item.path, item.start, item.end),
         **({"logicalLocations": [{"fullyQualifiedName": item.symbol}]} if item.symbol else {}),
     }
 

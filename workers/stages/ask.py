@@ -22,13 +22,14 @@ from workers.errors import ConsensusError, SettingsError
 from workers.governor.accounts import LowQuota
 from workers.governor.base import Lane
 from workers.provenance.repository import stages
-from workers.provenance.repository.call_history import Asked, asked_before
+from workers.provenance.repository.call_history import Asked, asked_before, recorded
 from workers.provenance.repository.stages import SeatKey
 from workers.providers.base import EmptyReplyError, OverloadedError, ProviderError
 from workers.providers.chain import Link
 from workers.providers.fallback import Failure
 from workers.stages.context import Context, Purpose
 from workers.stages.recorded_call import BudgetExhaustedError, RecordedCall
+from workers.stages.recorded_reply import usable
 from workers.stages.seat import Work
 from workers.stages.tooling import Tooling, tooling
 from workers.stages.walk import SeatFailedError, TornReplyError, Walk
@@ -217,8 +218,10 @@ def ask(
     render_user: Callable[[], str],
     always_escalates: bool = False,
     role: str | None = None,
+    earlier: int = 0,
 ) -> Answered[_Answer]:
-    """The seat's answer to its role's question. `role`: the prompt's name, by default the stage's.
+    """The seat's answer to its role's question. `role`: the prompt's name, by default the stage's. `earlier`: how
+    often this seat has asked the same before; work that is delivered again takes its answers from the record.
 
     `always_escalates`: the lead's `max_tokens` grows with every attempt, whatever the last one died of, because
     its answer is the longest and nothing stands behind it.
@@ -246,6 +249,9 @@ def ask(
             always_escalates=always_escalates,
             tooling=tools,
         )
+        known = _on_record(asking, earlier) if progress.deliveries > 1 else None
+        if known is not None:
+            return known
         walk: Walk[Answered[_Answer]] = Walk(
             links=chosen.links,
             asked_before=_asked_before(context, key) if progress.deliveries > 1 else {},
@@ -261,6 +267,23 @@ def ask(
         )
         answered = walk.answer()
         return dataclasses.replace(answered, failures=walk.failures, low_quota=chosen.low_quota)
+
+
+def _on_record(asking: Asking[_Answer], earlier: int) -> Answered[_Answer] | None:
+    """The answer that an earlier delivery of this work was given, before its worker was lost."""
+    with asking.context.database.begin() as connection:
+        replies = recorded(connection, asking.key)
+    found = usable(replies, asking.answer_type, question=(asking.system, asking.user), earlier=earlier)
+    if found is None:
+        return None
+    answer, call = found
+    return Answered(
+        answer=answer,
+        link=Link(provider=call.provider, model=call.model, family=call.family),
+        model_served=call.model_served,
+        rung=Rung(call.rung),
+        is_simulated=call.is_simulated,
+    )
 
 
 def _references(work: Work, role: str) -> str:

@@ -93,6 +93,7 @@ def _proofs(rows: Sequence[SeatRow]) -> tuple[Proved, ...]:
                     proof=Proof(row.result["proof"]),
                     reason=row.result["reason"],
                     detail=row.result["detail"],
+                    guards=row.result.get("guards"),
                 )
             )
         elif row.key.stage is Stage.GATE:

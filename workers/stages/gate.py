@@ -17,6 +17,7 @@ from workers.core.proof import (
     Judged,
     Proof,
     control_problem,
+    green,
     hangs,
     is_rule_of,
     judge,
@@ -122,6 +123,8 @@ class _Proving:
         self._keep(on_code)
         on_control = try_out(self._work, "control", control, tests)
         self._keep(on_control)
+        guards = green(on_code.runs, guarding) & green(on_control.runs, guarding)
+        self.record["guards"] = len(guards)
         judged = self._judge(on_code.runs, on_control.runs, source, guarding)
         if judged.proof is not Proof.REPRODUCED or not hangs(on_code.runs):
             return judged

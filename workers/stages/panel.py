@@ -40,6 +40,7 @@ def review_candidate(work: Work) -> tuple[str, dict[str, Any]]:
 def _look(work: Work, files: Files, pass_number: int) -> tuple[Answered[ReviewAnswer], Review]:
     answered = ask(
         work,
+        earlier=pass_number - 1,
         answer_type=ReviewAnswer,
         render_user=lambda: (
             work.context.render(

@@ -40,6 +40,7 @@ def refute_claim(work: Work) -> tuple[str, dict[str, Any]]:
         "evidence": [
             {"path": item.path, "line": item.line, "quote": item.quote} for item in refutation.evidence
         ],
+        "least_quote_characters": refutation.least_quote_characters,
         "standing": worth.standing,
         "void": worth.void,
         "same_family": worth.is_same_family,

@@ -110,6 +110,7 @@ def _refutation(result: Mapping[str, Any]) -> Refutation:
         reason=result["reason"],
         evidence=tuple(Evidence(**item) for item in result["evidence"]),
         family=result["family"],
+        least_quote_characters=result.get("least_quote_characters", 0),
     )
 
 

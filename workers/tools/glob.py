@@ -13,19 +13,62 @@ from pathlib import Path
 MAX_ENTRIES = 20_000
 
 
+_TOKEN = re.compile(r"\*\*/|\*\*|.", re.DOTALL)
+
+
 @lru_cache(maxsize=256)
-def pattern(glob: str) -> re.Pattern[str]:
-    """The expression that a whole relative path with '/' must match."""
-    parts = []
-    for piece in re.findall(r"\*\*/|\*\*|\*|\?|[^*?]+", glob.removeprefix("./")):
-        parts.append(
-            {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(piece) or re.escape(piece)
-        )
-    return re.compile("".join(parts))
+def _tokens(glob: str) -> tuple[str, ...]:
+    return tuple(_TOKEN.findall(glob.removeprefix("./")))
+
+
+def fits(path: str, glob: str) -> bool:
+    """Whether the whole relative path with '/' matches.
+
+    All ways through the pattern are followed at once, one character of the path after the other: an expression that
+    tries them in turn takes longer than anybody waits for some patterns and names, and names come from anywhere.
+    """
+    tokens = _tokens(glob)
+    # A place is (token that is next, whether inside a folder's name that a `**/` takes).
+    places = _reached({(0, False)}, tokens)
+    for character in path:
+        places = _reached({place for before in places for place in _after(before, character, tokens)}, tokens)
+        if not places:
+            return False
+    return (len(tokens), False) in places
+
+
+_Place = tuple[int, bool]
+
+
+def _reached(places: set[_Place], tokens: tuple[str, ...]) -> set[_Place]:
+    """These places and those behind tokens that may stand for nothing."""
+    found = set(places)
+    for first, is_inside in places:
+        number = first
+        while not is_inside and number < len(tokens) and tokens[number] in {"**/", "**", "*"}:
+            number += 1
+            found.add((number, False))
+    return found
+
+
+def _after(place: _Place, character: str, tokens: tuple[str, ...]) -> Iterator[_Place]:
+    number, is_inside = place
+    if number == len(tokens):
+        return
+    piece = tokens[number]
+    if piece == "**/":
+        if character != "/":
+            yield number, True
+        elif is_inside:
+            yield number, False
+    elif piece == "**" or (piece == "*" and character != "/"):
+        yield number, False
+    elif (piece == "?" and character != "/") or (piece == character and piece != "*"):
+        yield number + 1, False
 
 
 def matches(path: str, globs: tuple[str, ...]) -> bool:
-    return any(pattern(glob).fullmatch(path) for glob in globs)
+    return any(fits(path, glob) for glob in globs)
 
 
 def walk(root: Path, glob: str) -> Iterator[str]:
@@ -50,7 +93,7 @@ def walk(root: Path, glob: str) -> Iterator[str]:
         for name in sorted(names):
             path = (here / name).relative_to(root).as_posix()
             is_hidden = name.startswith(".") and "/." not in f"/{glob}"
-            if not is_hidden and pattern(glob).fullmatch(path) and not (here / name).is_symlink():
+            if not is_hidden and fits(path, glob) and not (here / name).is_symlink():
                 yield path
 
 

@@ -9,9 +9,10 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import logging
 import os
 import re
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -40,10 +41,12 @@ Submit = Callable[[Coroutine[Any, Any, Any]], Future[Any]]
 
 
 class McpToolbox:
-    """Implements `Toolbox`. `submit` runs a coroutine on the process's event loop."""
+    """Implements `Toolbox`. `submit` runs a coroutine on the process's event loop; `variables` are those that servers'
+    headers may name."""
 
-    def __init__(self, submit: Submit) -> None:
+    def __init__(self, submit: Submit, variables: Mapping[str, str]) -> None:
         self._submit = submit
+        self._variables = variables
 
     @contextlib.contextmanager
     def open(self, servers: Sequence[McpServer]) -> Iterator[OpenServers]:
@@ -51,7 +54,10 @@ class McpToolbox:
         if servers:
             # The SDK takes a second to load: not on the loop, where every other call would wait for it.
             import mcp  # noqa: F401
-        connections = [_Connection(server) for server in servers]
+
+            # It logs every line that is no message, with a traceback: a server would write our log for us.
+            logging.getLogger("mcp").setLevel(logging.CRITICAL)
+        connections = [_Connection(server, self._variables) for server in servers]
         self._submit(_open_all(connections)).result()
         try:
             yield OpenServers(connections, self._submit)
@@ -80,7 +86,8 @@ class OpenServers:
                 )
                 continue
             self._by_name[name] = connection, tool.name
-            description = (tool.description or tool.name)[:MAX_DESCRIPTION_CHARACTERS]
+            description = connection.without_tokens(tool.description or tool.name)
+            description = description[:MAX_DESCRIPTION_CHARACTERS]
             yield ToolSpec(name=name, description=description, parameters=tool.input_schema)
 
     @property
@@ -116,10 +123,9 @@ class OpenServers:
         try:
             text, is_error = self._submit(connection.call(tool, arguments)).result()
         except Exception as error:  # noqa: BLE001 - whatever a server does, the seat goes on
-            return refused(f"the call failed: {_reason(error)}")
-        return ToolResult(
-            server=server.name, tool=tool, text=_cut(text, server.max_result_characters), is_error=is_error
-        )
+            return refused(f"the call failed: {connection.without_tokens(_reason(error))}")
+        shown = _cut(connection.without_tokens(text), server.max_result_characters)
+        return ToolResult(server=server.name, tool=tool, text=shown, is_error=is_error)
 
 
 @dataclasses.dataclass(slots=True)
@@ -127,10 +133,13 @@ class _Connection:
     """One server. The SDK wants to be opened and closed by the same task: `_serve` is that task's whole life."""
 
     server: McpServer
+    variables: Mapping[str, str]
     tools: list[Tool] = dataclasses.field(default_factory=list)
     missing: list[Missing] = dataclasses.field(default_factory=list)
     client: Client | None = None
     task: asyncio.Task[None] | None = None
+    #: Values that nobody may be shown.
+    hidden: tuple[str, ...] = ()
     opened: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
     closing: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
 
@@ -153,7 +162,8 @@ class _Connection:
         try:
             with open(os.devnull, "w") as silence:  # noqa: PTH123 - what a server prints is not our log
                 client = Client(
-                    _transport(self.server, silence), read_timeout_seconds=self.server.timeout_seconds
+                    _transport(self.server, silence, self._headers()),
+                    read_timeout_seconds=self.server.timeout_seconds,
                 )
                 async with client:
                     self.tools = self._allowed(await _listed(client))
@@ -166,8 +176,28 @@ class _Connection:
         finally:
             self.client = None
 
+    def _headers(self) -> dict[str, str]:
+        """Raises: ConnectionError for a variable that is not there, or holds what no header can."""
+        headers = {}
+        for name, variable in self.server.headers.items():
+            value = self.variables.get(variable, "").strip()
+            if not value:
+                raise ConnectionError(f"the variable {variable} is not set where the worker runs")
+            if not (value.isascii() and value.isprintable()):
+                raise ConnectionError(f"the variable {variable} holds more than a header's printable ASCII")
+            headers[name] = value
+        self.hidden = tuple(headers.values())
+        return headers
+
+    def without_tokens(self, text: str) -> str:
+        """What a server says, should it repeat the tokens that it was sent."""
+        for value in self.hidden:
+            # The whole first, then what stands behind a scheme such as `Bearer`.
+            text = text.replace(value, "(hidden)").replace(value.rpartition(" ")[2], "(hidden)")
+        return text
+
     def _lost(self, cause: str) -> None:
-        self.missing.append(Missing(server=self.server.name, cause=cause))
+        self.missing.append(Missing(server=self.server.name, cause=self.without_tokens(cause)))
 
     def _allowed(self, listed: Sequence[Tool]) -> list[Tool]:
         by_name = {tool.name: tool for tool in listed}
@@ -218,15 +248,30 @@ async def _close_all(connections: Sequence[_Connection]) -> None:
     await asyncio.gather(*(connection.close() for connection in connections))
 
 
-def _transport(server: McpServer, silence: Any) -> Any:
+def _transport(server: McpServer, silence: Any, headers: Mapping[str, str]) -> Any:
     """The SDK's transport. A child gets the SDK's short list of variables, so none of our keys."""
     if server.url is not None:
-        return server.url
+        return _over_http(server.url, headers)
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     assert server.command is not None  # noqa: S101 - for the type checker: a server has one of the two
     program, *arguments = server.command
     return stdio_client(StdioServerParameters(command=program, args=arguments), errlog=silence)
+
+
+@contextlib.asynccontextmanager
+async def _over_http(url: str, headers: Mapping[str, str]) -> AsyncIterator[Any]:
+    """The SDK follows redirects within the server's origin only, so the headers go nowhere else."""
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    # The SDK's own times: a server may hold a stream open. One call is bounded elsewhere.
+    timeout = httpx2.Timeout(30.0, read=300.0)
+    async with (
+        httpx2.AsyncClient(headers=dict(headers), timeout=timeout) as http,
+        streamable_http_client(url, http_client=http) as streams,
+    ):
+        yield streams
 
 
 async def _listed(client: Client) -> list[Tool]:

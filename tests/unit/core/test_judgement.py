@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import pytest
@@ -190,4 +191,29 @@ def test_what_was_not_done_leaves_no_field_behind() -> None:
         "why",
         "ruling",
         "ruling_reason",
+    }
+
+
+def test_a_proof_whose_control_nothing_guards_says_so_and_is_never_confirmed() -> None:
+    bare = dataclasses.replace(proved(Proof.REPRODUCED), guards=0)
+    guarded = dataclasses.replace(bare, guards=2)
+    unguarded, confirmed = (
+        judge(COSTLY, Dossier(proved=it, refuted=refuted()), (), Policy()) for it in (bare, guarded)
+    )
+
+    assert (unguarded.band, confirmed.band) == (Band.REPRODUCED, Band.CONFIRMED)
+    assert (unguarded.stands, confirmed.stands) == (True, True)
+    assert "no other test guards the control" in unguarded.why
+    assert "guards" not in confirmed.why
+
+
+def test_a_run_from_before_guards_were_counted_keeps_its_form() -> None:
+    judged = judge(COSTLY, Dossier(proved=proved(Proof.REPRODUCED)), (), Policy())
+
+    assert judged.band is Band.CONFIRMED
+    assert judged.as_data()["proved"] == {
+        "claim_id": "C1",
+        "proof": "reproduced",
+        "reason": "r",
+        "detail": "d",
     }

@@ -111,6 +111,14 @@ def test_a_process_that_ends_itself_proves_nothing(where: str) -> None:
     assert word(code, control) == ("inconclusive", "broken")
 
 
+@pytest.mark.parametrize("where", ["code", "control"])
+def test_who_interferes_with_its_test_is_named_and_proves_nothing(where: str) -> None:
+    tampered = cages(ran(case()), FileRun(told=Told.TAMPERED))
+    code, control = (tampered, GOOD) if where == "code" else (BAD, tampered)
+
+    assert word(code, control) == ("inconclusive", f"{where}_tampers")
+
+
 def test_a_cage_without_a_report_proves_nothing() -> None:
     assert word([CageRun(problem="the cage ended with timed out")], GOOD) == ("inconclusive", "broken")
     assert word([CageRun(files={TEST_PATH: ()})], GOOD) == ("inconclusive", "broken")

@@ -46,6 +46,12 @@ def refutation(**changes: Any) -> Refutation:
             "the quote is not found in 'b.py'",
         ),
         ({"evidence": (Evidence(path="a.py", line=1, quote="  "),)}, "the quote is not found in 'a.py'"),
+        (
+            {"evidence": (Evidence(path="a.py", line=3, quote=" = 3"),)},
+            "the quote '= 3' is too short to show anything",
+        ),
+        # A run from before that was asked for is recomputed as it was.
+        ({"evidence": (Evidence(path="a.py", line=3, quote="="),), "least_quote_characters": 0}, ""),
         ({"evidence": ()}, "the kill quotes nothing"),
         ({"ground": None}, "the kill names no ground"),
     ],

@@ -18,7 +18,8 @@ from workers.core.artefact import Span
 from workers.core.claim import ClaimState
 from workers.core.consensus import Proposal, tally
 from workers.core.finding import Abstention, Review, Severity
-from workers.core.judgement import Ruling, RulingWord
+from workers.core.judgement import Proved, Ruling, RulingWord
+from workers.core.proof import Proof
 from workers.core.receipt import TestReceipt
 from workers.core.run import Outcome
 from workers.core.team import Policy, Quorum
@@ -302,6 +303,27 @@ def test_an_untested_fix_is_noted_and_only_then() -> None:
     fixed = make_case(signed=FIXED, rulings=ruled("fixed", *AT_THE_FIX))
     assert decide(fixed).notes == ("fix_unverified",)
     assert decide(make_case(signed=FIXED, rulings=ruled("fixed", *ELSEWHERE))).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("proof", "reason", "guards", "note"),
+    [
+        (Proof.REPRODUCED, "fails_on_code", 0, ("unguarded_proof",)),
+        (Proof.REPRODUCED, "fails_on_code", 1, ()),
+        (Proof.REPRODUCED, "fails_on_code", None, ()),
+        (Proof.NOT_REPRODUCED, "passes_on_code", 0, ()),
+        (Proof.INCONCLUSIVE, "code_tampers", 0, ("tampering",)),
+        (Proof.INCONCLUSIVE, "control_tampers", 0, ()),
+    ],
+)
+def test_the_receipt_says_how_strong_a_proof_is(
+    proof: Proof, reason: str, guards: int | None, note: tuple[str, ...]
+) -> None:
+    proved = Proved(claim_id="C1", proof=proof, reason=reason, detail="d", guards=guards)
+    verdict = decide(make_case(proved=(proved,)))
+
+    assert verdict.notes == note
+    assert verdict.as_data()["gate"].get("unguarded") == (("C1",) if "unguarded_proof" in note else None)
 
 
 def test_the_receipt_says_who_was_missing_and_what_was_neither_counted_nor_tested() -> None:

@@ -16,6 +16,7 @@ from jsonschema import Draft4Validator
 from workers.core.alarm import Alarm
 from workers.core.artefact import Span
 from workers.core.finding import Severity
+from workers.core.proof import TEST_PATH
 from workers.sarif import write
 from workers.sarif.read import read_sarif
 from workers.sarif.results import Result, RunFacts, results_of
@@ -234,3 +235,52 @@ def test_tables_hold_every_claim_and_no_formula() -> None:
     lines = [json.loads(line) for line in to_jsonl(found).splitlines()]
     assert lines[0]["evidence"] == [{"path": "src/a b.py", "line": 2, "quote": "os.system(name)"}]
     assert lines[0]["text"] == "=HYPERLINK(1)"
+
+
+def proof(*cases: dict[str, Any], word: str = "reproduced") -> dict[str, Any]:
+    return {"proof": word, "runs": [{"files": {TEST_PATH: [{"cases": list(cases)}]}}]}
+
+
+def test_the_way_of_a_reproduced_error_through_the_code_is_a_code_flow() -> None:
+    trace = [[TEST_PATH, 4], ["src/a b.py", 2], ["src/a b.py", 1]]
+    found = results_of(
+        RUN,
+        {"claims": [judged(1), judged(2), judged(3)]},
+        candidate=CODE,
+        proofs={
+            "C1": proof({"trace": []}, {"trace": trace}),
+            # The test itself complained, and a test that reproduced nothing.
+            "C2": proof({"trace": [[TEST_PATH, 4]]}),
+            "C3": proof({"trace": trace}, word="inconclusive"),
+        },
+    )
+    log = to_sarif(found, [(RUN, {})], version="1.0.0")
+
+    VALID.validate(log)
+    first, *others = log["runs"][0]["results"]
+    steps = [
+        step["location"]["physicalLocation"] for step in first["codeFlows"][0]["threadFlows"][0]["locations"]
+    ]
+    assert [(step["artifactLocation"]["uri"], step["region"]["startLine"]) for step in steps] == [
+        ("src/a%20b.py", 2),
+        ("src/a%20b.py", 1),
+    ]
+    assert not any("codeFlows" in other for other in others)
+
+
+def test_a_scanner_s_own_flow_is_given_back() -> None:
+    alarm = Alarm(
+        alarm_id="C1",
+        tool="T",
+        rule="R",
+        message="m",
+        severity=Severity.HIGH,
+        span=Span(path="src/a b.py", start=2, end=2),
+        flow=(Span(path="src/a b.py", start=1, end=2),),
+    )
+    log = to_sarif(
+        results_of(RUN, {"claims": [judged(1)]}, candidate=CODE, alarms=[alarm]), [(RUN, {})], version="1"
+    )
+
+    (written,) = read_sarif(log, paths=CODE).alarms
+    assert written.flow == alarm.flow

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.cpu_time import within_cpu_seconds
 from workers.tools import glob
 from workers.tools.glob import matches, walk
 
@@ -55,3 +59,31 @@ def test_a_tree_without_end_is_refused(tree: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(ValueError, match="looks through more than 3 files; begin it with a folder"):
         list(walk(tree, "**/*.md"))
     assert list(walk(tree, "docs/deep/**/*.md")) == ["docs/deep/er/c.md"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("**/" * 20 + "x", "/".join("abcdefghijklmnopqrstuvwxyz") + "/y"),
+        ("*a" * 30 + "b", "a" * 200),
+        ("**a" * 30 + "c", "a/" * 100 + "b"),
+    ],
+)
+def test_no_pattern_and_name_take_longer_than_their_lengths_say(pattern: str, path: str) -> None:
+    """As regular expressions each of these runs for hours."""
+    assert not within_cpu_seconds(0.5, lambda: matches(path, (pattern,)))
+
+
+def _as_expression(pattern: str) -> re.Pattern[str]:
+    """The meaning, written down a second time."""
+    words = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = re.findall(r"\*\*/|\*\*|\*|\?|[^*?]+", pattern)
+    return re.compile("".join(words.get(part) or re.escape(part) for part in parts), re.DOTALL)
+
+
+@given(
+    st.lists(st.sampled_from(["**/", "**", "*", "?", "a", "b", "/"]), max_size=6).map("".join),
+    st.text("ab/*?", max_size=8),
+)
+def test_patterns_mean_what_the_expression_says(pattern: str, path: str) -> None:
+    assert matches(path, (pattern,)) == bool(_as_expression(pattern).fullmatch(path))

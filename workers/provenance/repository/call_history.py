@@ -45,6 +45,53 @@ def asked_before(connection: Connection, key: SeatKey) -> dict[tuple[str, str], 
     }
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A reply on record. `question`: the first two messages of its request, the instructions and the material."""
+
+    provider: str
+    model: str
+    family: str
+    model_served: str
+    is_simulated: bool
+    rung: int
+    question: tuple[str, ...]
+    text: str
+
+
+#: Redacted bodies are NULL; what was no usable answer has no rung.
+_RECORDED = text(
+    """
+    SELECT provider, model_asked, family, model_served, is_simulated, rung,
+        request.body AS request, reply.body AS reply
+    FROM calls
+    JOIN payloads AS request ON request.digest = calls.request_digest
+    JOIN payloads AS reply ON reply.digest = calls.reply_digest
+    WHERE run_id = :run_id AND round = :round AND stage = :stage AND seat = :seat
+        AND state = 'done' AND rung IS NOT NULL AND finish_reason NOT IN ('length', 'tool_calls')
+        AND request.body IS NOT NULL AND reply.body IS NOT NULL
+    ORDER BY sent_at, call_id
+    """
+)
+
+
+def recorded(connection: Connection, key: SeatKey) -> list[Recorded]:
+    """The seat's replies that could be read, the oldest first."""
+    return [
+        Recorded(
+            provider=row.provider,
+            model=row.model_asked,
+            family=row.family,
+            model_served=row.model_served or row.model_asked,
+            is_simulated=row.is_simulated,
+            rung=row.rung,
+            question=tuple(message["content"] for message in json.loads(row.request)["messages"][:2]),
+            text=json.loads(row.reply)["text"],
+        )
+        for row in connection.execute(_RECORDED, dataclasses.asdict(key))
+    ]
+
+
 _FAMILIES = text(
     """
     SELECT DISTINCT provider, family FROM calls
