@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from celery import Celery
 
 from workers.errors import SettingsError
@@ -55,15 +57,25 @@ def configure(settings: Settings) -> Celery:
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         beat_schedule={
-            "rescue": {
-                "task": TaskName.RESCUE.value,
-                "schedule": settings.rescue_seconds,
-                "options": {
-                    "priority": message_priority(TaskName.RESCUE),
-                    "queue": Queue.CONTROL.value,
-                    "expires": settings.rescue_seconds * 2,
-                },
-            }
+            "rescue": _periodic(TaskName.RESCUE, settings.rescue_seconds),
+            **(
+                {"webhooks": _periodic(TaskName.WEBHOOKS, settings.webhook_seconds)}
+                if settings.webhook_keys
+                else {}
+            ),
         },
     )
     return app
+
+
+def _periodic(task: TaskName, every_seconds: float) -> dict[str, Any]:
+    """A task that beat sends; a message that found no worker in time is replaced by the next."""
+    return {
+        "task": task.value,
+        "schedule": every_seconds,
+        "options": {
+            "priority": message_priority(task),
+            "queue": queue_of(task).value,
+            "expires": every_seconds * 2,
+        },
+    }

@@ -3,12 +3,28 @@ the other; taken under a lease, sent outside of any transaction, and recorded.""
 
 from __future__ import annotations
 
+import dataclasses
+import datetime as dt
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import Connection, Text, cast, func, literal, null, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Text,
+    bindparam,
+    cast,
+    func,
+    literal,
+    null,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
 
-from workers.core.webhook import DeliveryState, WebhookEvent
+from workers.core.webhook import Answer, DeliveryState, WebhookEvent
 from workers.provenance.models import batches, runs, webhook_deliveries
 
 #: Made by PostgreSQL: whoever ends a thousand runs in one statement has no ids to give.
@@ -71,3 +87,159 @@ def note_batch_event(connection: Connection, batch_id: str, event: WebhookEvent)
         connection.execute(noted.on_conflict_do_update(index_elements=key, set_=fresh))
     else:
         connection.execute(noted.on_conflict_do_nothing(index_elements=key))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """A delivery that was taken to be sent: its `attempts` include the one that begins. The URL may hold a secret."""
+
+    delivery_id: str
+    run_id: str | None
+    batch_id: str | None
+    event: WebhookEvent
+    url: str = dataclasses.field(repr=False)
+    attempts: int
+    created_at: dt.datetime
+    age_seconds: float
+
+
+#: One sweep at a time takes, or two would each find a receiver free. Any number that nobody else locks.
+_TAKING = 7_465_201_993
+#: Receivers take turns: the first waiting delivery of each, then the second. What is under lease counts as busy.
+_TAKE = text(
+    """
+    WITH pending AS (
+        SELECT delivery_id, next_at, lower(substring(url from '://([^/?#]*)')) AS receiver,
+               lease_expires_at IS NOT NULL AND lease_expires_at > now() AS is_leased
+        FROM webhook_deliveries
+        WHERE state = 'pending' AND (next_at <= now() OR lease_expires_at > now())
+    ), busy AS (
+        SELECT receiver, count(*) AS count FROM pending WHERE is_leased GROUP BY receiver
+    ), due AS (
+        SELECT delivery_id, receiver, next_at,
+               row_number() OVER (PARTITION BY receiver ORDER BY next_at, delivery_id) AS place
+        FROM pending WHERE NOT is_leased
+    ), chosen AS (
+        SELECT delivery_id FROM due LEFT JOIN busy USING (receiver)
+        WHERE place + coalesce(busy.count, 0) <= :most_per_receiver
+        ORDER BY place, next_at, delivery_id
+        LIMIT :most
+    )
+    UPDATE webhook_deliveries AS taken
+    SET attempts = least(attempts, 32000) + 1, lease_expires_at = now() + make_interval(secs => :lease_seconds)
+    FROM chosen
+    WHERE taken.delivery_id = chosen.delivery_id
+    RETURNING taken.delivery_id, taken.run_id, taken.batch_id, taken.event, taken.url, taken.attempts,
+              taken.created_at, extract(epoch FROM now() - taken.created_at)::float AS age_seconds
+    """
+)
+
+
+def take_due(
+    connection: Connection, *, most: int, most_per_receiver: int, lease_seconds: float
+) -> list[Delivery]:
+    """Take at most `most` due deliveries under a lease, and no more than `most_per_receiver` to one host and port,
+    those that other workers are sending included.
+
+    The attempt counts from now on: a worker that dies of it has made it all the same. Once its lease has run out
+    the delivery is due again.
+    """
+    connection.execute(select(func.pg_advisory_xact_lock(_TAKING)))
+    rows = connection.execute(
+        _TAKE, {"most": most, "most_per_receiver": most_per_receiver, "lease_seconds": lease_seconds}
+    )
+    return [_delivery(row) for row in rows]
+
+
+def _delivery(row: Row[Any]) -> Delivery:
+    values = {field.name: getattr(row, field.name) for field in dataclasses.fields(Delivery)}
+    return Delivery(**{**values, "event": WebhookEvent(row.event)})
+
+
+_RECORD = (
+    update(webhook_deliveries)
+    .where(
+        webhook_deliveries.c.delivery_id == bindparam("id"),
+        webhook_deliveries.c.attempts == bindparam("attempt"),
+        webhook_deliveries.c.state == DeliveryState.PENDING.value,
+    )
+    .values(
+        state=bindparam("new_state"),
+        next_at=func.now() + bindparam("wait"),
+        lease_expires_at=None,
+        last_status=bindparam("status"),
+        last_error=bindparam("problem"),
+        ended_at=bindparam("ended"),
+    )
+)
+
+
+def record(
+    connection: Connection,
+    delivery: Delivery,
+    answer: Answer,
+    *,
+    wait_seconds: float | None,
+    at: dt.datetime,
+) -> bool:
+    """Write how the attempt ended; with `wait_seconds` the delivery is due again then. False, and nothing is written,
+    when the lease had run out and another worker has taken it since."""
+    state = DeliveryState.PENDING
+    if wait_seconds is None:
+        state = DeliveryState.DELIVERED if answer.is_success else DeliveryState.FAILED
+    row = connection.execute(
+        _RECORD.returning(webhook_deliveries.c.delivery_id),
+        {
+            "id": delivery.delivery_id,
+            "attempt": delivery.attempts,
+            "new_state": state.value,
+            "wait": dt.timedelta(seconds=wait_seconds or 0.0),
+            "status": answer.status,
+            "problem": answer.problem,
+            "ended": at if wait_seconds is None else None,
+        },
+    ).one_or_none()
+    return row is not None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryStatus:
+    """How far the telling of one event has come. `next_at`: when it is tried next, None once it has ended."""
+
+    event: str
+    state: str
+    attempts: int
+    last_status: int | None
+    last_error: str | None
+    next_at: dt.datetime | None
+    ended_at: dt.datetime | None
+
+
+def run_statuses(connection: Connection, run_id: str) -> list[DeliveryStatus]:
+    """What was or is to be told of a run, oldest first."""
+    return _statuses(connection, webhook_deliveries.c.run_id == run_id)
+
+
+def batch_statuses(connection: Connection, batch_id: str) -> list[DeliveryStatus]:
+    """What was or is to be told of a batch itself, not of its runs, oldest first."""
+    return _statuses(connection, webhook_deliveries.c.batch_id == batch_id)
+
+
+def _statuses(connection: Connection, whose: ColumnElement[bool]) -> list[DeliveryStatus]:
+    rows = connection.execute(
+        select(webhook_deliveries)
+        .where(whose)
+        .order_by(webhook_deliveries.c.created_at, webhook_deliveries.c.delivery_id)
+    )
+    return [
+        DeliveryStatus(
+            event=row.event,
+            state=row.state,
+            attempts=row.attempts,
+            last_status=row.last_status,
+            last_error=row.last_error,
+            next_at=row.next_at if row.state == DeliveryState.PENDING else None,
+            ended_at=row.ended_at,
+        )
+        for row in rows
+    ]
