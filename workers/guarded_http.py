@@ -9,6 +9,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import aiohttp
@@ -115,7 +116,10 @@ def guarded_client(
         socket_factory=open_socket,
     )
     session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
+    # httpx has a cookie jar of its own beside the session's.
+    no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
     return httpx.AsyncClient(
+        cookies=no_cookies,
         transport=AiohttpTransport(client=session, verify=trusted),
         trust_env=False,
         follow_redirects=False,

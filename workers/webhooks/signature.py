@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
@@ -37,11 +36,11 @@ def signing_keys(secrets: str) -> tuple[bytes, ...]:
 def _key(secret: str) -> bytes:
     if not secret.startswith(_PREFIX):
         return secret.encode("utf-8")
-    encoded = secret.removeprefix(_PREFIX)
+    # Generators disagree about the padding.
+    encoded = secret.removeprefix(_PREFIX).rstrip("=")
     try:
-        # Generators disagree about the padding.
-        return base64.b64decode(encoded.rstrip("=") + "=" * (-len(encoded.rstrip("=")) % 4), validate=True)
-    except binascii.Error:
+        return base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
+    except ValueError:
         raise SettingsError("holds a secret that is not base 64 after whsec_") from None
 
 

@@ -13,7 +13,6 @@ from sqlalchemy import (
     Connection,
     Row,
     Text,
-    bindparam,
     cast,
     func,
     literal,
@@ -156,24 +155,6 @@ def _delivery(row: Row[Any]) -> Delivery:
     return Delivery(**{**values, "event": WebhookEvent(row.event)})
 
 
-_RECORD = (
-    update(webhook_deliveries)
-    .where(
-        webhook_deliveries.c.delivery_id == bindparam("id"),
-        webhook_deliveries.c.attempts == bindparam("attempt"),
-        webhook_deliveries.c.state == DeliveryState.PENDING.value,
-    )
-    .values(
-        state=bindparam("new_state"),
-        next_at=func.now() + bindparam("wait"),
-        lease_expires_at=None,
-        last_status=bindparam("status"),
-        last_error=bindparam("problem"),
-        ended_at=bindparam("ended"),
-    )
-)
-
-
 def record(
     connection: Connection,
     delivery: Delivery,
@@ -188,16 +169,21 @@ def record(
     if wait_seconds is None:
         state = DeliveryState.DELIVERED if answer.is_success else DeliveryState.FAILED
     row = connection.execute(
-        _RECORD.returning(webhook_deliveries.c.delivery_id),
-        {
-            "id": delivery.delivery_id,
-            "attempt": delivery.attempts,
-            "new_state": state.value,
-            "wait": dt.timedelta(seconds=wait_seconds or 0.0),
-            "status": answer.status,
-            "problem": answer.problem,
-            "ended": at if wait_seconds is None else None,
-        },
+        update(webhook_deliveries)
+        .where(
+            webhook_deliveries.c.delivery_id == delivery.delivery_id,
+            webhook_deliveries.c.attempts == delivery.attempts,
+            webhook_deliveries.c.state == DeliveryState.PENDING.value,
+        )
+        .values(
+            state=state.value,
+            next_at=func.now() + dt.timedelta(seconds=wait_seconds or 0.0),
+            lease_expires_at=None,
+            last_status=answer.status,
+            last_error=answer.problem,
+            ended_at=at if wait_seconds is None else None,
+        )
+        .returning(webhook_deliveries.c.delivery_id)
     ).one_or_none()
     return row is not None
 
