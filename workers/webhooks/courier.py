@@ -78,6 +78,11 @@ class Courier:
         self._lease_seconds = lease_seconds
         self._taking = threading.Lock()
 
+    @property
+    def is_taking(self) -> bool:
+        """Whether a sweep of this process still takes what becomes due."""
+        return self._taking.locked()
+
     def sweep(self) -> None:
         """Deliver what is due, and what becomes due meanwhile. Does nothing without keys, or while another thread of
         this process is at it. Raises: UnavailableError; what was taken is then due again when its lease has run out."""

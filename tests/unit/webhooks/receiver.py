@@ -101,7 +101,9 @@ class Receiver:
             self._open.discard(task)
             writer.close()
 
-    def stop(self) -> None:
+    def stop_serving(self) -> None:
+        """Hang up on everybody and take no more."""
+
         async def close() -> None:
             self._server.close()
             for task in list(self._open):
@@ -109,6 +111,9 @@ class Receiver:
             await asyncio.gather(*self._open, return_exceptions=True)
 
         asyncio.run_coroutine_threadsafe(close(), self._loop).result()
+
+    def stop(self) -> None:
+        self.stop_serving()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout=5)
         self._loop.close()
