@@ -56,16 +56,17 @@ def configure(settings: Settings) -> Celery:
         worker_eta_task_limit=1000,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
-        beat_schedule={
-            "rescue": _periodic(TaskName.RESCUE, settings.rescue_seconds),
-            **(
-                {"webhooks": _periodic(TaskName.WEBHOOKS, settings.webhook_seconds)}
-                if settings.webhook_keys
-                else {}
-            ),
-        },
+        beat_schedule=beat_schedule(settings),
     )
     return app
+
+
+def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
+    """What beat sends, by name; webhooks only where they can be signed."""
+    schedule = {"rescue": _periodic(TaskName.RESCUE, settings.rescue_seconds)}
+    if settings.webhook_keys:
+        schedule["webhooks"] = _periodic(TaskName.WEBHOOKS, settings.webhook_seconds)
+    return schedule
 
 
 def _periodic(task: TaskName, every_seconds: float) -> dict[str, Any]:

@@ -27,5 +27,7 @@ class WebhookPolicy:
         try:
             check_url(url, allow_private=self.allow_private)
         except AddressRefusedError as error:
-            way_out = "; its operator can allow that with CONSENSUS_WEBHOOK_ALLOW_PRIVATE=1"
+            way_out = (
+                "; the operator of this installation can allow that with CONSENSUS_WEBHOOK_ALLOW_PRIVATE=1"
+            )
             raise InputError(f"{field} {error}{way_out if error.is_private else ''}") from None
