@@ -66,7 +66,7 @@ def hire(database: Database) -> Iterator[Hire]:
 
     async def open_client() -> Any:
         return guarded_client(
-            loopback, allow_private=True, most_connections=MOST_CONNECTIONS, timeout_seconds=5.0
+            loopback, allow_private=True, most_connections=MOST_CONNECTIONS, timeout_seconds=60.0
         )
 
     def courier(**changes: Any) -> Courier:
@@ -250,21 +250,27 @@ def test_a_silent_receiver_does_not_hold_up_the_others(database: Database, hire:
 def test_what_becomes_due_while_a_silent_receiver_is_waited_for_goes_out(
     database: Database, hire: Hire
 ) -> None:
-    heard = threading.Event()
+    held, heard = threading.Event(), threading.Event()
+
+    async def hold(writer: asyncio.StreamWriter) -> None:
+        held.set()
+        await silence(writer)
 
     async def tell(writer: asyncio.StreamWriter) -> None:
         await status(204)(writer)
         heard.set()
 
-    with receiver(silence) as dead, receiver(tell) as prompt:
+    with receiver(hold) as dead, receiver(tell) as prompt:
         store_due(database, dead.url)
         thread = threading.Thread(target=hire(timeout_seconds=60.0).sweep)
         thread.start()
+        assert held.wait(timeout=20)
         store_heard_run(database, "run_new", url=prompt.url)
         note(database, "run_new")
-        assert heard.wait(timeout=20)
+        is_heard = heard.wait(timeout=10)
         dead.stop_serving()
         thread.join(timeout=20)
+    assert is_heard
 
 
 def test_a_sweep_that_has_had_its_time_lets_another_begin(database: Database, hire: Hire) -> None:

@@ -78,7 +78,8 @@ def _failed(error: Exception, timeout_seconds: float) -> Answer:
     if any(isinstance(cause, AddressRefusedError) for cause in causes):
         refused = next(cause for cause in causes if isinstance(cause, AddressRefusedError))
         return Answer(problem=f"the URL {refused}", is_refused=True)
-    if isinstance(error, TimeoutError):
+    # The client's own limit for each step can strike a moment before ours for all of them.
+    if any(isinstance(cause, TimeoutError) for cause in causes):
         return Answer(problem=f"no answer within {timeout_seconds:g} s")
     for kind, words in _WORDS:
         if any(isinstance(cause, kind) for cause in causes):

@@ -133,6 +133,14 @@ async def test_a_silent_receiver_is_left_after_the_time_in_all() -> None:
     assert answer == Answer(problem="no answer within 0.3 s")
 
 
+async def test_a_step_that_takes_too_long_is_told_like_the_whole() -> None:
+    with receiver(silence) as served:
+        client = guarded_client(Names(), allow_private=True, most_connections=1, timeout_seconds=0.2)
+        async with client:
+            answer = await sent(client, served.url, timeout_seconds=5.0)
+    assert answer == Answer(problem="no answer within 5 s")
+
+
 async def test_a_receiver_that_dribbles_is_left_after_the_time_in_all() -> None:
     async def dribble(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nx: ")
