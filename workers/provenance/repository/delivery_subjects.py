@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
-import contextlib
+import json
 from collections import Counter
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Subquery, func, select, true
 
 from workers.core.run import Outcome, RunState
-from workers.errors import NotFoundError
-from workers.provenance import payload
-from workers.provenance.models import batches, calls, runs
-from workers.provenance.repository.usage import usage_of, usd_number
+from workers.provenance.models import batches, calls, payloads, runs
+from workers.provenance.repository.usage import usd_number
+
+
+def _used(*whose: ColumnElement[bool]) -> Subquery:
+    """What some calls come to, as one row."""
+    return (
+        select(
+            func.count().label("calls"),
+            func.coalesce(func.sum(calls.c.input_tokens), 0).label("input_tokens"),
+            func.coalesce(func.sum(calls.c.output_tokens), 0).label("output_tokens"),
+            func.sum(calls.c.cost_usd).label("cost_usd"),
+        )
+        .where(*whose)
+        .subquery("used")
+    )
+
+
+def _used_data(row: Row[Any]) -> dict[str, Any]:
+    return {
+        "calls": row.calls,
+        "input_tokens": int(row.input_tokens),
+        "output_tokens": int(row.output_tokens),
+        "cost_usd": usd_number(row.cost_usd),
+    }
 
 
 def run_subject(connection: Connection, run_id: str) -> dict[str, Any]:
-    """A run that has ended, as plain data."""
-    row = connection.execute(select(runs).where(runs.c.run_id == run_id)).one()
-    used = usage_of(connection, run_id)
-    verdict: dict[str, Any] = {}
-    if row.verdict_digest is not None:
-        with contextlib.suppress(NotFoundError):
-            verdict = payload.load(connection, row.verdict_digest)
+    """A run that has ended, as plain data. Raises: ValueError for a verdict that somebody spoilt."""
+    used = _used(calls.c.run_id == run_id)
+    row = connection.execute(
+        select(runs, payloads.c.body, used)
+        .select_from(runs)
+        .join(used, true())
+        .outerjoin(payloads, payloads.c.digest == runs.c.verdict_digest)
+        .where(runs.c.run_id == run_id)
+    ).one()
+    # Without a body the verdict was redacted, or the run was cancelled and has none.
+    verdict = {} if row.body is None else json.loads(row.body)
     claims = verdict.get("claims", [])
     return {
         "run_id": run_id,
@@ -36,10 +61,7 @@ def run_subject(connection: Connection, run_id: str) -> dict[str, Any]:
         "claims": len(claims),
         "standing_claims": sum(bool(claim["stands"]) for claim in claims),
         "simulated": row.is_simulated,
-        "calls": used.calls,
-        "input_tokens": used.input_tokens,
-        "output_tokens": used.output_tokens,
-        "cost_usd": usd_number(used.cost_usd),
+        **_used_data(row),
         "finished_at": None if row.finished_at is None else row.finished_at.isoformat(),
         "path": f"/v1/runs/{run_id}",
     }
@@ -62,16 +84,8 @@ def batch_subject(connection: Connection, batch_id: str) -> dict[str, Any]:
     ):
         counted[group.outcome or group.state] += group.number
         is_simulated = is_simulated or group.is_simulated
-    used = connection.execute(
-        select(
-            func.count(calls.c.call_id).label("calls"),
-            func.coalesce(func.sum(calls.c.input_tokens), 0).label("input_tokens"),
-            func.coalesce(func.sum(calls.c.output_tokens), 0).label("output_tokens"),
-            func.sum(calls.c.cost_usd).label("cost_usd"),
-        )
-        .join(runs, runs.c.run_id == calls.c.run_id)
-        .where(runs.c.batch_id == batch_id)
-    ).one()
+    of_batch = select(runs.c.run_id).where(runs.c.batch_id == batch_id)
+    used = connection.execute(select(_used(calls.c.run_id.in_(of_batch)))).one()
     return {
         "batch_id": batch_id,
         "name": row.name,
@@ -85,10 +99,7 @@ def batch_subject(connection: Connection, batch_id: str) -> dict[str, Any]:
         "duplicates": row.duplicate_count,
         "skipped": row.skipped_count,
         "simulated": is_simulated,
-        "calls": used.calls,
-        "input_tokens": int(used.input_tokens),
-        "output_tokens": int(used.output_tokens),
-        "cost_usd": usd_number(used.cost_usd),
+        **_used_data(used),
         "finished_at": None if row.finished_at is None else row.finished_at.isoformat(),
         "path": f"/v1/batches/{batch_id}",
         "results_path": f"/v1/batches/{batch_id}/results",
