@@ -22,6 +22,7 @@ from workers.provenance.session import Database
 from workers.providers.prices import price_of
 from workers.providers.registry import enabled
 from workers.settings import Settings, environment, load
+from workers.webhooks.policy import WebhookPolicy
 
 #: Spec, files and tests together; each has its own, smaller limit too.
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -43,6 +44,9 @@ def services_of(settings: Settings) -> Services:
         enabled=lambda: enabled(environment()),
         price_of=price_of,
         snapshots=partial(look, settings.redis_url) if settings.redis_url else lambda _: {},
+        webhooks=WebhookPolicy(
+            has_secret=bool(settings.webhook_keys), allow_private=settings.webhook_allow_private
+        ),
     )
 
 

@@ -20,6 +20,7 @@ from workers.governor.base import Limits, Snapshot
 from workers.provenance.models import DEFAULT_TENANT
 from workers.provenance.session import Database
 from workers.providers.registry import ProviderConfig
+from workers.webhooks.policy import WebhookPolicy
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,7 @@ class Services:
     price_of: PriceOf = no_prices
     #: How the governor's buckets with these keys and limits stand; nothing while Redis is away.
     snapshots: Callable[[Mapping[str, Limits]], Mapping[str, Snapshot]] = lambda _: {}
+    webhooks: WebhookPolicy = dataclasses.field(default_factory=WebhookPolicy)
 
 
 def services(request: Request) -> Services:

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ConfigDict, Field, field_validator
 
 from api.known_fields import KnownFields
+from workers.address_guard import MAX_URL_CHARACTERS
 from workers.core.budget import MOST_BUDGET_TOKENS, MOST_USD
 
 #: Metadata nested deeper than this is an accident, and would be one for whoever reads it.
@@ -68,6 +69,12 @@ class RunRequest(KnownFields):
         gt=0,
         le=MOST_BUDGET_TOKENS,
         description="the run uses no more tokens than this, in and out together",
+    )
+    webhook_url: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_URL_CHARACTERS,
+        description="told by a signed POST when the run has ended",
     )
     dry_run: bool = Field(default=False, description="only say what it will cost; nothing is sent or stored")
 

@@ -12,6 +12,7 @@ from api.known_fields import KnownFields
 from workers.governor.base import Limits, Snapshot
 from workers.provenance.ledger import Event
 from workers.provenance.repository.accounts import Published
+from workers.provenance.repository.deliveries import DeliveryStatus
 from workers.provenance.repository.runs import Run
 from workers.provenance.repository.usage import RunUsage, orphan_data, usd_number
 
@@ -168,11 +169,30 @@ class RunSummary(BaseModel):
         return cls(**cls.values_of(run))
 
 
+class WebhookOut(BaseModel):
+    """How far the telling of an event has come. The URL is not repeated: its path may be a secret."""
+
+    event: str
+    state: str = Field(description="pending, delivered or failed")
+    attempts: int
+    last_status: int | None = Field(description="HTTP status of the last answer; null where there was none")
+    last_error: str | None
+    next_at: dt.datetime | None = Field(description="when it is tried next; null once it has ended")
+    ended_at: dt.datetime | None
+
+    @classmethod
+    def of(cls, status: DeliveryStatus) -> WebhookOut:
+        return cls.model_validate(status, from_attributes=True)
+
+
 class RunDetail(RunSummary):
     """A run with its verdict, once there is one."""
 
     verdict: dict[str, Any] | None
     usage: UsageOut
+    webhook: WebhookOut | None = Field(
+        description="null until there is something to tell, or without a webhook_url"
+    )
 
 
 class RunPage(BaseModel):

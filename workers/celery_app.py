@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from celery import Celery
 
 from workers.errors import SettingsError
@@ -54,16 +56,27 @@ def configure(settings: Settings) -> Celery:
         worker_eta_task_limit=1000,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
-        beat_schedule={
-            "rescue": {
-                "task": TaskName.RESCUE.value,
-                "schedule": settings.rescue_seconds,
-                "options": {
-                    "priority": message_priority(TaskName.RESCUE),
-                    "queue": Queue.CONTROL.value,
-                    "expires": settings.rescue_seconds * 2,
-                },
-            }
-        },
+        beat_schedule=beat_schedule(settings),
     )
     return app
+
+
+def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
+    """What beat sends, by name; webhooks only where they can be signed."""
+    schedule = {"rescue": _periodic(TaskName.RESCUE, settings.rescue_seconds)}
+    if settings.webhook_keys:
+        schedule["webhooks"] = _periodic(TaskName.WEBHOOKS, settings.webhook_seconds)
+    return schedule
+
+
+def _periodic(task: TaskName, every_seconds: float) -> dict[str, Any]:
+    """A task that beat sends; a message that found no worker in time is replaced by the next."""
+    return {
+        "task": task.value,
+        "schedule": every_seconds,
+        "options": {
+            "priority": message_priority(task),
+            "queue": queue_of(task).value,
+            "expires": every_seconds * 2,
+        },
+    }

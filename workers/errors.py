@@ -54,6 +54,15 @@ class SarifError(InputError):
     """A file of alarms is no SARIF; names the place in it."""
 
 
+class AddressRefusedError(InputError):
+    """A URL leads where we do not go; the message is a clause without its subject, the URL."""
+
+    def __init__(self, message: str, *, is_private: bool = False) -> None:
+        super().__init__(message)
+        #: The operator of this installation could allow it.
+        self.is_private = is_private
+
+
 class UnavailableError(ConsensusError):
     """A service we need (database, broker, API) does not answer; trying later can help."""
 

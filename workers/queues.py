@@ -23,6 +23,7 @@ class TaskName(StrEnum):
     FINISH = "finish"
     ADVANCE = "advance"
     RESCUE = "rescue"
+    WEBHOOKS = "webhooks"
 
 
 #: Redis keeps one list a step and serves the lowest number first.
@@ -39,7 +40,10 @@ _DEPTH = {
     TaskName.REVIEW: 3,
     TaskName.CODER: 4,
     TaskName.RESCUE: 0,
+    TaskName.WEBHOOKS: 1,
 }
+
+_CONTROL = {TaskName.ADVANCE, TaskName.FINISH, TaskName.RESCUE, TaskName.WEBHOOKS}
 
 #: What a batch's messages stand behind: every interactive one.
 _BATCH_OFFSET = 5
@@ -55,4 +59,4 @@ def queue_of(task: TaskName) -> Queue:
     that model calls wait in."""
     if task is TaskName.GATE:
         return Queue.SANDBOX
-    return Queue.CONTROL if task in {TaskName.ADVANCE, TaskName.FINISH, TaskName.RESCUE} else Queue.LLM
+    return Queue.CONTROL if task in _CONTROL else Queue.LLM

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import platformdirs
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from workers.errors import SettingsError
+from workers.webhooks.signature import signing_keys
 
 _DOCKER_SCHEMES = ("unix://", "tcp://", "http://", "https://")
 _REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
@@ -91,10 +92,35 @@ class Settings(BaseSettings):
     )
     max_rescues: int = Field(default=3, ge=0, description="a seat whose worker died more often gives up")
 
+    webhook_secret: SecretStr | None = Field(
+        default=None,
+        description="signs webhooks: whsec_… or at least 24 bytes of text, several between spaces; unset: no webhooks",
+    )
+    webhook_allow_private: bool = Field(
+        default=False, description="webhooks may lead to loopback and private addresses"
+    )
+    webhook_seconds: float = Field(default=2, gt=0, description="how often due webhooks are looked for")
+
     @field_validator("teams", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part for part in value.split(os.pathsep) if part) if isinstance(value, str) else value
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _signs(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None or not value.get_secret_value().strip():
+            return None
+        try:
+            signing_keys(value.get_secret_value())
+        except SettingsError as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    @property
+    def webhook_keys(self) -> tuple[bytes, ...]:
+        """What webhooks are signed with; none: they are off."""
+        return () if self.webhook_secret is None else signing_keys(self.webhook_secret.get_secret_value())
 
     @field_validator("database_url")
     @classmethod

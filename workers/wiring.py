@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import random
 import secrets
 import socket
 import threading
 import time
 from collections.abc import Iterable, Set
 
+import httpx
 import structlog
 
 from workers.core.identity import make_id
@@ -17,6 +19,7 @@ from workers.errors import UnavailableError
 from workers.gateway import Gateway, LoopThread
 from workers.governor.accounts import Accounts
 from workers.governor.limit_book import LimitBook
+from workers.guarded_http import SystemNames, guarded_client
 from workers.provenance.repository import accounts, limits, runs, stages
 from workers.provenance.repository.call_history import lessons
 from workers.provenance.repository.stages import SeatKey
@@ -31,6 +34,8 @@ from workers.settings import Settings, environment, settings
 from workers.stages.context import Context
 from workers.teams import prompt_environment
 from workers.tools.mcp import McpToolbox
+from workers.webhooks.courier import MOST_CONNECTIONS, Courier
+from workers.webhooks.post import TIMEOUT_SECONDS
 
 log = structlog.get_logger(__name__)
 
@@ -101,12 +106,32 @@ class Runtime:
             cage=BoundedCage(self._cage, config.sandbox_concurrency),
             price_of=price_of,
         )
+        self._names = SystemNames()
+        self._webhook_client = self._loop.run(self._open_webhook_client())
+        #: Does nothing without keys: the deliveries wait for a worker that has some.
+        self.courier = Courier(
+            self._database,
+            self._loop,
+            self._webhook_client,
+            config.webhook_keys,
+            now=now,
+            clock=time.monotonic,
+            chance=random.random,
+        )
         self._heard: dict[tuple[str, str], dt.datetime] = {}
         self._closing = threading.Event()
         self._heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._heart.start()
         self._sweeper = Sweeper(self._cage.sweep)
         self._sweeper.start()
+
+    async def _open_webhook_client(self) -> httpx.AsyncClient:
+        return guarded_client(
+            self._names,
+            allow_private=self.settings.webhook_allow_private,
+            most_connections=MOST_CONNECTIONS,
+            timeout_seconds=TIMEOUT_SECONDS,
+        )
 
     def _learn(self) -> None:
         """Take over what calls used lately. A worker that starts while the database does not answer starts all the
@@ -164,6 +189,8 @@ class Runtime:
     def close(self) -> None:
         self._closing.set()
         self._heart.join(timeout=5)
+        self._loop.run(self._webhook_client.aclose())
+        self._names.close()
         self._gateway.close()
         self._sweeper.close()
         self._cage.close()

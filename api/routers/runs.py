@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from api.dependencies import CursorHere, KeyHere, Services, ServicesHere, TenantHere, new_run_id, now
 from api.run_request import RunRequest
-from api.schemas import EstimateOut, RunDetail, RunPage, RunSummary, UsageOut
+from api.schemas import EstimateOut, RunDetail, RunPage, RunSummary, UsageOut, WebhookOut
 from workers.core.artefact import Files
 from workers.core.budget import Amount, Budget
 from workers.core.run import Outcome, RunState
@@ -22,7 +22,7 @@ from workers.core.team import EquippedTeam
 from workers.errors import NotFoundError, SpecError
 from workers.estimate import RunEstimate, Submitted, check_priced, estimate, estimate_data
 from workers.provenance import payload
-from workers.provenance.repository import runs, usage
+from workers.provenance.repository import deliveries, runs, usage
 from workers.sarif.read import alarms_in
 from workers.teams import load_team, prompt_environment
 
@@ -50,6 +50,7 @@ def create(
     check_spec(body.spec)
     files, existing = _code(body)
     check_files("tests", body.tests)
+    services.webhooks.check(body.webhook_url)
     team = load_team(body.team, services.team_folders).team
     budget = Budget(usd=body.budget_usd, tokens=body.budget_tokens)
     estimated = _estimate(team, body, files, services) if budget.is_set or body.dry_run else None
@@ -69,6 +70,7 @@ def create(
         priority=body.priority,
         tenant_id=tenant,
         idempotency_key=key,
+        webhook_url=body.webhook_url,
         budget=budget,
         lead_share=Amount() if estimated is None else estimated.lead_share,
     )
@@ -161,4 +163,7 @@ def _detail(connection: Connection, run: runs.Run) -> RunDetail:
         with contextlib.suppress(NotFoundError):
             verdict = payload.load(connection, run.verdict_digest)
     used = UsageOut.of(usage.usage_of(connection, run.run_id))
-    return RunDetail(**RunSummary.values_of(run), verdict=verdict, usage=used)
+    told = [WebhookOut.of(status) for status in deliveries.run_statuses(connection, run.run_id)]
+    return RunDetail(
+        **RunSummary.values_of(run), verdict=verdict, usage=used, webhook=told[0] if told else None
+    )

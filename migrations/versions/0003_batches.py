@@ -99,6 +99,12 @@ def upgrade() -> None:
         sa.Column("batch_id", sa.Text(), nullable=True),
         sa.Column("event", sa.Text(), nullable=False),
         sa.Column("url", sa.Text(), nullable=False),
+        sa.Column(
+            "receiver",
+            sa.Text(),
+            sa.Computed("lower(substring(url, '://([^/?#]*)'::text))", persisted=True),
+            nullable=True,
+        ),
         sa.Column("state", sa.Text(), nullable=False),
         _small("attempts"),
         _now("next_at"),
@@ -121,8 +127,14 @@ def upgrade() -> None:
     op.create_index(
         "ix_webhook_deliveries_due",
         "webhook_deliveries",
-        ["next_at"],
+        ["receiver", "next_at", "delivery_id"],
         postgresql_where=sa.text("state = 'pending'"),
+    )
+    op.create_index(
+        "ix_webhook_deliveries_leased",
+        "webhook_deliveries",
+        ["lease_expires_at"],
+        postgresql_where=sa.text("lease_expires_at IS NOT NULL"),
     )
 
 

@@ -62,7 +62,7 @@ async def test_a_spec_line_is_described_field_by_field(description: dict[str, An
     assert request["required"] == ["spec"]
     fields = {"spec", "id", "team", "files", "tests", "priority", "metadata"}
     fields |= {"review", "diff", "left_out", "sarif"}
-    fields |= {"budget_usd", "budget_tokens", "dry_run"}
+    fields |= {"budget_usd", "budget_tokens", "dry_run", "webhook_url"}
     assert request["properties"].keys() == fields
     assert request["additionalProperties"] is False
 

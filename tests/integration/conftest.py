@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from celery.contrib.testing.worker import start_worker
+from pydantic import SecretStr
 
 from api.schemas import EventOut
 from tests.cages import NoCage
@@ -27,12 +28,14 @@ from workers.provenance.session import Database
 from workers.sandbox.base import Cage
 from workers.settings import Settings
 from workers.stages.replay import replay
-from workers.tasks import pipeline, rescue  # noqa: F401 - registers the tasks
+from workers.tasks import pipeline, rescue, webhooks  # noqa: F401 - registers the tasks
 from workers.wiring import close_runtime, new_id, now, runtime
 
 #: No test run takes longer; a run that has not ended by then is a failure, not a wait.
 DEADLINE_SECONDS = 20.0
 
+
+WEBHOOK_SECRET = "whsec_" + "c2VjcmV0" * 4
 
 #: Input is free and a written token costs a tenth of a cent, so that sums can be done in the head.
 PRICE = make_price("0", "1000")
@@ -66,6 +69,8 @@ def worker_settings(database_url: str, servers: tuple[str, str]) -> Settings:
         stalled_seconds=0.001,
         llm_concurrency=16,
         breaker_failures=1000,
+        webhook_secret=SecretStr(WEBHOOK_SECRET),
+        webhook_allow_private=True,
     )
 
 

@@ -7,6 +7,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Computed,
     DateTime,
     Float,
     ForeignKey,
@@ -264,6 +265,9 @@ limits = Table(
     Column("updated_at", _TIME, nullable=False, server_default=text("now()")),
 )
 
+#: As PostgreSQL prints it, so that models and migrations can be compared.
+RECEIVER_OF_URL = "lower(substring(url, '://([^/?#]*)'::text))"
+
 #: What is to be told to somebody's URL when a run or a batch has ended.
 webhook_deliveries = Table(
     "webhook_deliveries",
@@ -274,6 +278,8 @@ webhook_deliveries = Table(
     Column("batch_id", Text, ForeignKey("batches.batch_id")),
     Column("event", Text, nullable=False),
     Column("url", Text, nullable=False),
+    # Host and port, so that receivers can take turns.
+    Column("receiver", Text, Computed(RECEIVER_OF_URL, persisted=True)),
     Column("state", Text, nullable=False),  # pending | delivered | failed
     Column("attempts", SmallInteger, nullable=False, server_default="0"),
     Column("next_at", _TIME, nullable=False, server_default=text("now()")),
@@ -285,4 +291,15 @@ webhook_deliveries = Table(
     UniqueConstraint("run_id", "event"),
     UniqueConstraint("batch_id", "event"),
 )
-Index("ix_webhook_deliveries_due", webhook_deliveries.c.next_at, postgresql_where=text("state = 'pending'"))
+Index(
+    "ix_webhook_deliveries_due",
+    webhook_deliveries.c.receiver,
+    webhook_deliveries.c.next_at,
+    webhook_deliveries.c.delivery_id,
+    postgresql_where=text("state = 'pending'"),
+)
+Index(
+    "ix_webhook_deliveries_leased",
+    webhook_deliveries.c.lease_expires_at,
+    postgresql_where=text("lease_expires_at IS NOT NULL"),
+)

@@ -14,11 +14,12 @@ from sqlalchemy.dialects.postgresql import insert
 
 from workers.core.budget import Amount, Budget
 from workers.core.run import Outcome, RunState, SeatState, sources_of
+from workers.core.webhook import WebhookEvent
 from workers.errors import IdempotencyConflictError, NotFoundError, StateError
 from workers.provenance import ledger, payload
 from workers.provenance.digest import GENESIS, canonical, digest
 from workers.provenance.models import DEFAULT_TENANT, payloads, runs, stages, tenants
-from workers.provenance.repository import calls
+from workers.provenance.repository import calls, deliveries
 from workers.provenance.repository.usage import usd_number
 
 
@@ -38,6 +39,8 @@ class NewRun:
     priority: int = 0
     tenant_id: str = DEFAULT_TENANT
     idempotency_key: str | None = None
+    #: What is told of its end.
+    webhook_url: str | None = None
     budget: Budget = dataclasses.field(default_factory=Budget)
     #: Kept from everyone but the lead.
     lead_share: Amount = dataclasses.field(default_factory=Amount)
@@ -91,6 +94,8 @@ def create(connection: Connection, new: NewRun, *, at: dt.datetime) -> tuple[Run
     team_digest, input_digest = payload.store_all(connection, [dict(new.team), task])
     limits = {"budget_usd": usd_number(new.budget.usd), "budget_tokens": new.budget.tokens}
     asked = [dict(new.team)["name"], input_digest, new.external_id, new.priority, dict(new.metadata), limits]
+    if new.webhook_url is not None:
+        asked.append(new.webhook_url)
     request_digest = digest(canonical(asked))
     row = connection.execute(
         insert(runs)
@@ -106,6 +111,7 @@ def create(connection: Connection, new: NewRun, *, at: dt.datetime) -> tuple[Run
             metadata=dict(new.metadata),
             idempotency_key=new.idempotency_key,
             request_digest=request_digest,
+            webhook_url=new.webhook_url,
             budget_usd=new.budget.usd,
             budget_tokens=new.budget.tokens,
             lead_share_usd=new.lead_share.usd if new.budget.is_set else None,
@@ -229,7 +235,7 @@ def enter_round(connection: Connection, run_id: str, number: int) -> None:
 
 
 def finish(connection: Connection, run_id: str, *, outcome: Outcome, verdict_digest: str) -> None:
-    """Close a running run. Raises: StateError if it is not running."""
+    """Close a running run, and note it for its webhook. Raises: StateError if it is not running."""
     row = connection.execute(
         update(runs)
         .where(runs.c.run_id == run_id, runs.c.state.in_(sources_of(RunState.FINISHED)))
@@ -240,6 +246,7 @@ def finish(connection: Connection, run_id: str, *, outcome: Outcome, verdict_dig
     ).one_or_none()
     if row is None:
         raise StateError(f"run {run_id} is not running, so it cannot finish")
+    deliveries.note_run_event(connection, run_id, WebhookEvent.RUN_FINISHED)
 
 
 def cancel(connection: Connection, run_id: str, *, tenant_id: str, at: dt.datetime) -> tuple[Run, bool]:
@@ -265,6 +272,7 @@ def cancel(connection: Connection, run_id: str, *, tenant_id: str, at: dt.dateti
         # Those still in flight are broken off within seconds and say so themselves; the others never will.
         calls.orphan_run(connection, run_id)
         log.append("run.cancelled", {}, at=at)
+        deliveries.note_run_event(connection, run_id, WebhookEvent.RUN_CANCELLED)
     return get(connection, run_id, tenant_id=tenant_id), True
 
 
