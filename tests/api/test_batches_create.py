@@ -111,6 +111,19 @@ async def test_runs_sort_like_their_lines_over_many_chunks(
     assert stored(database) == {"batches": 1, "runs": 1203, "events": 1203, "payloads": 2 * 1203 + 1}
 
 
+async def test_ids_and_metadata_come_back_as_they_went_in(
+    client: httpx.AsyncClient, database: Database
+) -> None:
+    ids = ["NULL", "null", '{a,"b"}', "\\x00", "a\\", "'", "a, b", "é\u2029"[:1], "%s", ":x", "{}", " x "]
+    body = lines(*({"spec": "a", "id": name, "metadata": {name: [name, 10**30, 0.5]}} for name in ids))
+
+    batch = (await post(client, body)).json()
+
+    found = runs_of(database, batch["id"])
+    assert [run.external_id for run in found] == ids
+    assert [run.metadata for run in found] == [{name: [name, 10**30, 0.5]} for name in ids]
+
+
 async def test_a_team_is_kept_once_and_the_batches_team_is_for_lines_that_name_none(
     client: httpx.AsyncClient, database: Database, team_folder: Path
 ) -> None:

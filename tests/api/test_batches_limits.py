@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import gzip
 import socket
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
@@ -54,7 +55,12 @@ async def test_a_body_may_be_as_large_as_allowed_and_no_larger(
     detail = problem(await post(client, body), 413)
     assert f"the body has more than {len(body) - 1:,} bytes" in detail
     assert set(stored(database).values()) == {0}
+    # Packed, it does not say how long it is.
+    packed, encoding = gzip.compress(body), {"Content-Encoding": "gzip"}
+    problem(await post(client, packed, headers=encoding), 413)
+    assert set(stored(database).values()) == {0}
     limited(app, max_batch_bytes=len(body))
+    assert (await post(client, packed, headers=encoding)).status_code == 202
     assert (await post(client, body)).status_code == 202
 
 
@@ -174,6 +180,43 @@ async def test_a_batch_that_the_database_broke_off_for_another_is_written_again(
     answer = await post(client, lines(*specs(7)))
     assert answer.status_code == status
     assert stored(database)["runs"] == (7 if status == 202 else 0)
+
+
+class WatchedDatabase:
+    """The database, which notes how many transactions were open at once."""
+
+    def __init__(self, real: Database) -> None:
+        self._real = real
+        self._lock = threading.Lock()
+        self._open = 0
+        self.most = 0
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        with self._lock:
+            self._open += 1
+            self.most = max(self.most, self._open)
+        try:
+            with self._real.begin() as connection:
+                yield connection
+        finally:
+            with self._lock:
+                self._open -= 1
+
+
+async def test_of_many_batches_at_once_four_are_worked_on_and_the_others_wait(
+    client: httpx.AsyncClient, app: FastAPI, database: Database
+) -> None:
+    watched = WatchedDatabase(database)
+    app.state.services = dataclasses.replace(
+        app.state.services,
+        database=watched,  # type: ignore[arg-type] # the part of it that is used
+    )
+    bodies = [lines(*({"spec": f"{number} {n}"} for n in range(60))) for number in range(12)]
+    answers = await asyncio.gather(*(post(client, body) for body in bodies))
+    assert {answer.status_code for answer in answers} == {202}
+    assert stored(database)["runs"] == 12 * 60
+    assert 2 <= watched.most <= 4
 
 
 async def test_other_requests_are_answered_while_a_batch_is_checked(client: httpx.AsyncClient) -> None:
