@@ -100,6 +100,10 @@ class Settings(BaseSettings):
         default=False, description="webhooks may lead to loopback and private addresses"
     )
     webhook_seconds: float = Field(default=2, gt=0, description="how often due webhooks are looked for")
+    max_batch_bytes: int = Field(
+        default=1024**3, ge=1024, description="a batch's body may have that many bytes, unpacked"
+    )
+    max_batch_runs: int = Field(default=100_000, ge=1, le=10_000_000, description="lines of one batch")
 
     @field_validator("teams", mode="before")
     @classmethod

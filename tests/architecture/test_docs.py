@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from workers.cli.verdict_panel import NOTE_WORDS
+from workers.core.batch import BATCH_TRANSITIONS
 from workers.core.claim import CLAIM_TRANSITIONS
 from workers.core.run import TRANSITIONS, Finish, Open, RunState, Seated, SeatState, Stage, next_step
 from workers.core.verdict import Note
@@ -86,6 +87,18 @@ def test_the_states_page_and_the_terminal_explain_every_note_of_a_verdict() -> N
 
     assert dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", page, re.MULTILINE)) == NOTE_WORDS
     assert set(NOTE_WORDS) == set(Note)
+
+
+def test_the_batches_page_draws_the_transitions_of_a_batch() -> None:
+    section = (ROOT / "docs/batches.md").read_text(encoding="utf-8").split("| from | to |")[1]
+
+    drawn = {
+        name: {part.strip() for part in targets.split(",") if part.strip()}
+        for name, targets in re.findall(r"^\| (\w+) \| ([\w, ]*) ?\|$", section, re.MULTILINE)
+    }
+    assert drawn == {
+        state.value: {target.value for target in targets} for state, targets in BATCH_TRANSITIONS.items()
+    }
 
 
 def test_links_between_pages_lead_somewhere() -> None:
