@@ -87,6 +87,7 @@ def upgrade() -> None:
     for name, column in (
         ("uq_runs_batch_request", "request_digest"),
         ("uq_runs_batch_external_id", "external_id"),
+        ("uq_runs_batch_position", "position"),
     ):
         op.create_index(
             name, "runs", ["batch_id", column], unique=True, postgresql_where=sa.text("batch_id IS NOT NULL")
@@ -129,6 +130,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.drop_table("webhook_deliveries")
     for name in (
+        "uq_runs_batch_position",
         "uq_runs_batch_external_id",
         "uq_runs_batch_request",
         "ix_runs_waiting",

@@ -155,6 +155,14 @@ Index(
     unique=True,
     postgresql_where=text("batch_id IS NOT NULL"),
 )
+#: Results are read in the order of the lines, page by page.
+Index(
+    "uq_runs_batch_position",
+    runs.c.batch_id,
+    runs.c.position,
+    unique=True,
+    postgresql_where=text("batch_id IS NOT NULL"),
+)
 
 stages = Table(
     "stages",
