@@ -11,9 +11,21 @@ from fastapi_offline import FastAPIOffline
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import errors
+from api.batch_watch import Watches
 from api.dependencies import MAX_BODY_BYTES, Services
 from api.live import Hub
-from api.routers import batches, events, health, provenance, providers, results, runs, teams
+from api.routers import (
+    batch_events,
+    batch_results,
+    batches,
+    events,
+    health,
+    provenance,
+    providers,
+    results,
+    runs,
+    teams,
+)
 from workers.celery_app import configure
 from workers.enqueue import broker_problem, submit_run
 from workers.errors import SettingsError
@@ -65,9 +77,21 @@ def create_app(services: Services) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.services = services
+    app.state.batch_watches = Watches()
     app.add_middleware(BodyLimit)
     errors.install(app)
-    for module in (runs, batches, events, results, provenance, teams, providers, health):
+    for module in (
+        runs,
+        batches,
+        batch_events,
+        batch_results,
+        events,
+        results,
+        provenance,
+        teams,
+        providers,
+        health,
+    ):
         app.include_router(module.router, responses=errors.DESCRIBED)
     return app
 

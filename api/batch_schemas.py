@@ -163,8 +163,10 @@ class SkippedLineOut(BaseModel):
 
 
 class BatchDetail(BatchSummary):
-    """A batch and how far it has come, counted at this moment."""
+    """A batch and how far it has come, counted at this moment. `simulated`: at least one reply came from the simulator
+    and said so."""
 
+    simulated: bool
     progress: ProgressOut
     failures: list[FailureOut] = Field(description="the most frequent causes first")
     usage: BatchUsageOut
@@ -193,6 +195,7 @@ class BatchDetail(BatchSummary):
         )
         return cls(
             **cls.values_of(batch),
+            simulated=count.is_simulated,
             progress=ProgressOut.model_validate(count.progress, from_attributes=True),
             failures=[FailureOut.model_validate(failure, from_attributes=True) for failure in failures],
             usage=BatchUsageOut(

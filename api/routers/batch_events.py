@@ -10,12 +10,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from sse_starlette import EventSourceResponse, ServerSentEvent
-from workers.core.batch import BATCH_ENDED
 
 from api.batch_watch import Look, Watches
 from api.dependencies import Services, ServicesHere, TenantHere
 from api.routers.batches import detail_of
 from api.routers.events import PING_SECONDS
+from workers.core.batch import BATCH_ENDED
 from workers.errors import InputError
 
 router = APIRouter(prefix="/v1/batches", tags=["events"])

@@ -67,7 +67,7 @@ class BatchView:
             name=told["name"] or "",
             state=told["state"],
             pause_cause=told["pause_cause"],
-            waiting_for=told["waiting"],
+            waiting_for=told.get("waiting"),
             counts={name: told["progress"][name] for name, _, _ in PARTS},
             duplicates=told["duplicates"],
             skipped=told["skipped"],
@@ -211,7 +211,7 @@ def _times(view: BatchView, now: dt.datetime) -> str:
     took = duration(((view.finished_at or now) - view.started_at).total_seconds())
     if view.has_ended:
         return f"took {took}"
-    if view.seconds_left is None or view.state != "running":
+    if not view.seconds_left or view.state != "running":
         return f"for {took}"
     return f"for {took}, about {duration(view.seconds_left)} left"
 

@@ -64,8 +64,7 @@ def results(
                     write(piece)
             else:
                 _copy(pieces, write, total=view.total)
-    if view is not None and not view.has_ended:
-        left = view.total - view.ended
+    if view is not None and (left := view.total - view.ended):
         Console(stderr=True, highlight=False, soft_wrap=True).print(
             f"[yellow]partial:[/] {many(left, 'run')} of {view.total:,} had not ended"
         )
