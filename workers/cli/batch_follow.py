@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
 
 from workers.cli.batch_view import BatchView, batch_line, batch_panel, exit_code
@@ -26,10 +26,7 @@ def follow_batch(client: Client, batch_id: str, console: Console) -> BatchView:
     """
     snapshots = client.batch_events(batch_id)
     last = _redrawn(snapshots, console) if console.is_terminal else _told(snapshots, console)
-    view = last if last is not None and last.has_ended else BatchView.of(client.batch(batch_id))
-    if console.is_terminal:
-        console.print(batch_panel(view, now=_now()))
-    return view
+    return last if last is not None and last.has_ended else BatchView.of(client.batch(batch_id))
 
 
 def watch(client: Client, batch_id: str, *, as_json: bool) -> int:
@@ -55,17 +52,25 @@ def _redrawn(snapshots: Iterable[dict[str, Any] | None], console: Console) -> Ba
     trouble = ""
 
     def picture() -> RenderableType:
-        return "" if view is None else batch_panel(view, now=_now(), trouble=trouble)
+        return "" if view is None else _Narrow(batch_panel(view, now=_now(), trouble=trouble))
 
-    with Live(
-        console=console, transient=True, refresh_per_second=_REDRAWS_PER_SECOND, get_renderable=picture
-    ):
+    with Live(console=console, refresh_per_second=_REDRAWS_PER_SECOND, get_renderable=picture):
         for detail in snapshots:
             if detail is None:
                 trouble = "the API is away: trying again; the batch does not need it"
             else:
                 view, trouble = BatchView.of(detail), ""
     return view
+
+
+class _Narrow:
+    """Leaves room at the right for the ^C of a terminal, which would begin a new line there and shift the picture."""
+
+    def __init__(self, inner: RenderableType) -> None:
+        self._inner = inner
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from console.render(self._inner, options.update(max_width=max(1, options.max_width - 2)))
 
 
 def _told(snapshots: Iterable[dict[str, Any] | None], console: Console) -> BatchView | None:
