@@ -100,6 +100,11 @@ class Settings(BaseSettings):
     )
     max_rescues: int = Field(default=3, ge=0, description="a seat whose worker died more often gives up")
 
+    max_batch_bytes: int = Field(
+        default=1024**3, ge=1024, description="a batch's body may have that many bytes, unpacked"
+    )
+    max_batch_runs: int = Field(default=100_000, ge=1, le=10_000_000, description="lines of one batch")
+
     @field_validator("teams", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:

@@ -17,7 +17,8 @@ from sqlalchemy import Connection, Row, bindparam, select, text
 
 from workers.core.run import RunState
 from workers.errors import NotFoundError
-from workers.provenance.digest import canonical, chain_hash, digest
+from workers.provenance import payload
+from workers.provenance.digest import GENESIS, canonical, chain_hash, digest
 from workers.provenance.models import events, payloads, runs
 
 #: PostgreSQL channel on which a committed event is announced; the message is the run's id.
@@ -168,6 +169,59 @@ def _flush(connection: Connection, held: Writer) -> None:
     )
     held.seq, held.head = held.seq + count, hashes[-1]
     held.pending.clear()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FirstEntry:
+    """The first entry of a ledger that is not in the database yet. `hash` is the head of the new run."""
+
+    run_id: str
+    kind: str
+    at: dt.datetime
+    body: bytes
+    payload_digest: str
+    hash: str
+
+
+def first_entry(run_id: str, kind: str, value: Mapping[str, Any], *, at: dt.datetime) -> FirstEntry:
+    """Pure: chained to the genesis as `writer` would."""
+    body = canonical(value)
+    key = digest(body)
+    head = chain_hash(
+        run_id=run_id, seq=1, kind=kind, at=stamp(at), payload_digest=key, previous_hash=GENESIS
+    )
+    return FirstEntry(run_id=run_id, kind=kind, at=at, body=body, payload_digest=key, hash=head)
+
+
+_OPEN = text(
+    """
+    INSERT INTO events (run_id, seq, kind, at, payload_digest, previous_hash, hash)
+    SELECT run_id, 1, kind, at, payload_digest, :genesis, hash
+    FROM unnest(
+        CAST(:run_ids AS text[]), CAST(:kinds AS text[]), CAST(:times AS timestamptz[]),
+        CAST(:digests AS text[]), CAST(:hashes AS text[])
+    ) AS given (run_id, kind, at, payload_digest, hash)
+    """
+)
+
+
+def open_all(connection: Connection, entries: Sequence[FirstEntry]) -> None:
+    """Write the first entries of many new runs, whose rows say `ledger_seq` 1 and the entry's hash as their head.
+
+    Nothing is announced: nobody can be listening to a run whose id is not known yet.
+    """
+    payload.store_bodies(connection, {entry.payload_digest: entry.body for entry in entries})
+    connection.execute(
+        _OPEN,
+        {
+            "genesis": GENESIS,
+            "run_ids": [entry.run_id for entry in entries],
+            "kinds": [entry.kind for entry in entries],
+            "times": [entry.at for entry in entries],
+            "digests": [entry.payload_digest for entry in entries],
+            "hashes": [entry.hash for entry in entries],
+        },
+    )
 
 
 _APPEND_TO_ALL = text(

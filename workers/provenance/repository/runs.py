@@ -50,6 +50,8 @@ class Run:
 
     run_id: str
     tenant_id: str
+    batch_id: str | None
+    position: int | None  # its line in the batch, from 1
     external_id: str | None
     team: str
     team_digest: str
@@ -77,6 +79,42 @@ class Run:
 _COLUMNS = [runs.c[field.name] for field in dataclasses.fields(Run)]
 
 
+def material_of(new: NewRun) -> dict[str, Any]:
+    """What a run is about, as it is kept under its input digest."""
+    material: dict[str, Any] = {"spec": new.spec, "files": dict(new.files), "tests": dict(new.tests)}
+    return material if new.review is None else {**material, "review": dict(new.review)}
+
+
+def request_digest_of(new: NewRun, input_digest: str) -> str:
+    """Two requests with the same digest ask for the same run."""
+    asked = [
+        new.team["name"],
+        input_digest,
+        new.external_id,
+        new.priority,
+        dict(new.metadata),
+        _limits(new.budget),
+    ]
+    return digest(canonical(asked))
+
+
+def created_event(
+    *, team: str, team_digest: str, input_digest: str, external_id: str | None, budget: Budget
+) -> dict[str, Any]:
+    """What the first entry of a run's ledger, `run.created`, says."""
+    return {
+        "team": team,
+        "team_digest": team_digest,
+        "input_digest": input_digest,
+        "external_id": external_id,
+        **_limits(budget),
+    }
+
+
+def _limits(budget: Budget) -> dict[str, Any]:
+    return {"budget_usd": usd_number(budget.usd), "budget_tokens": budget.tokens}
+
+
 def create(connection: Connection, new: NewRun, *, at: dt.datetime) -> tuple[Run, bool]:
     """Write a queued run and the first event of its ledger; (run, whether it is new).
 
@@ -86,13 +124,8 @@ def create(connection: Connection, new: NewRun, *, at: dt.datetime) -> tuple[Run
     connection.execute(
         insert(tenants).values(tenant_id=new.tenant_id, name=new.tenant_id).on_conflict_do_nothing()
     )
-    task: dict[str, Any] = {"spec": new.spec, "files": dict(new.files), "tests": dict(new.tests)}
-    if new.review is not None:
-        task["review"] = dict(new.review)
-    team_digest, input_digest = payload.store_all(connection, [dict(new.team), task])
-    limits = {"budget_usd": usd_number(new.budget.usd), "budget_tokens": new.budget.tokens}
-    asked = [dict(new.team)["name"], input_digest, new.external_id, new.priority, dict(new.metadata), limits]
-    request_digest = digest(canonical(asked))
+    team_digest, input_digest = payload.store_all(connection, [dict(new.team), material_of(new)])
+    request_digest = request_digest_of(new, input_digest)
     row = connection.execute(
         insert(runs)
         .values(
@@ -122,13 +155,13 @@ def create(connection: Connection, new: NewRun, *, at: dt.datetime) -> tuple[Run
     with ledger.writer(connection, new.run_id) as log:
         log.append(
             "run.created",
-            {
-                "team": new.team["name"],
-                "team_digest": team_digest,
-                "input_digest": input_digest,
-                "external_id": new.external_id,
-                **limits,
-            },
+            created_event(
+                team=new.team["name"],
+                team_digest=team_digest,
+                input_digest=input_digest,
+                external_id=new.external_id,
+                budget=new.budget,
+            ),
             at=at,
         )
     return get(connection, new.run_id, tenant_id=new.tenant_id), True
@@ -201,6 +234,7 @@ def page(
     state: RunState | None = None,
     outcome: Outcome | None = None,
     team: str | None = None,
+    batch_id: str | None = None,
 ) -> list[Run]:
     """Runs, newest first, older than `before` (ids sort by time of creation)."""
     query = select(*_COLUMNS).where(runs.c.tenant_id == tenant_id)
@@ -212,6 +246,8 @@ def page(
         query = query.where(runs.c.outcome == outcome)
     if team is not None:
         query = query.where(runs.c.team == team)
+    if batch_id is not None:
+        query = query.where(runs.c.batch_id == batch_id)
     rows = connection.execute(query.order_by(runs.c.run_id.desc()).limit(limit))
     return [_run(row) for row in rows]
 
