@@ -15,6 +15,7 @@ from api.batch_watch import Watches
 from api.dependencies import MAX_BODY_BYTES, Services
 from api.live import Hub
 from api.routers import (
+    batch_control,
     batch_events,
     batch_results,
     batches,
@@ -27,7 +28,7 @@ from api.routers import (
     teams,
 )
 from workers.celery_app import configure
-from workers.enqueue import broker_problem, submit_run
+from workers.enqueue import broker_problem, send_dispatch, send_sweep, submit_run
 from workers.errors import SettingsError
 from workers.governor.look import look
 from workers.provenance.session import Database
@@ -53,6 +54,8 @@ def services_of(settings: Settings) -> Services:
         price_of=price_of,
         max_batch_bytes=settings.max_batch_bytes,
         max_batch_runs=settings.max_batch_runs,
+        dispatch=lambda: send_dispatch(celery),
+        sweep=lambda batch_id: send_sweep(celery, batch_id),
         snapshots=partial(look, settings.redis_url) if settings.redis_url else lambda _: {},
     )
 
@@ -83,6 +86,7 @@ def create_app(services: Services) -> FastAPI:
     for module in (
         runs,
         batches,
+        batch_control,
         batch_events,
         batch_results,
         events,

@@ -174,6 +174,9 @@ class BatchDetail(BatchSummary):
         description="over the last five minutes; of an ended batch, over all"
     )
     seconds_left: float | None = Field(description="at that rate; null where there is no telling")
+    waiting: str | None = Field(
+        description="`providers` while no model provider answers and nothing is sent; it goes on by itself"
+    )
     skipped_lines: list[SkippedLineOut] = Field(description="the first thousand of the lines left out")
 
     @classmethod
@@ -185,6 +188,7 @@ class BatchDetail(BatchSummary):
         failures: list[Failure],
         spending: Spending,
         skipped_lines: list[dict[str, Any]],
+        waiting: str | None,
     ) -> BatchDetail:
         rate = runs_per_minute(
             finished=count.progress.finished,
@@ -208,6 +212,7 @@ class BatchDetail(BatchSummary):
             ),
             runs_per_minute=None if rate is None else round(rate, 2),
             seconds_left=_left(batch, count, rate),
+            waiting=waiting,
             skipped_lines=[SkippedLineOut(**line) for line in skipped_lines],
         )
 

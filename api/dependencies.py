@@ -40,6 +40,9 @@ class Services:
     #: The most of one batch: bytes of its body, unpacked, and lines.
     max_batch_bytes: int = 1024**3
     max_batch_runs: int = 100_000
+    #: Lets the next runs of batches go; ends the runs of a cancelled batch.
+    dispatch: Callable[[], None] = lambda: None
+    sweep: Callable[[str], None] = lambda _: None
     #: How the governor's buckets with these keys and limits stand; nothing while Redis is away.
     snapshots: Callable[[Mapping[str, Limits]], Mapping[str, Snapshot]] = lambda _: {}
 

@@ -11,12 +11,12 @@ from fastapi import APIRouter, Header, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
+from api.batch_detail import detail_of
 from api.batch_watch import Look, Watches
 from api.dependencies import Services, ServicesHere, TenantHere
-from api.routers.batches import detail_of
 from api.routers.events import PING_SECONDS
-from workers.core.batch import BATCH_ENDED
 from workers.errors import InputError
+from workers.provenance.repository import batches
 
 router = APIRouter(prefix="/v1/batches", tags=["events"])
 
@@ -71,8 +71,9 @@ def _number(last_event_id: str | None) -> int:
 
 def _look(services: Services, batch_id: str, tenant: str) -> tuple[dict[str, Any], bool]:
     with services.database.begin() as connection:
-        detail = detail_of(connection, batch_id, tenant_id=tenant)
-    return detail.model_dump(mode="json"), detail.state in BATCH_ENDED
+        detail = detail_of(connection, batches.get(connection, batch_id, tenant_id=tenant), services)
+    # A cancelled batch has ended when the last of its runs has been closed.
+    return detail.model_dump(mode="json"), detail.finished_at is not None
 
 
 async def _stream(

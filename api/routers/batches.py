@@ -6,10 +6,10 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
-from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
+from api.batch_detail import detail_of
 from api.batch_schemas import BatchDetail, BatchOptions, BatchPage, BatchRequest, BatchSummary
 from api.batch_submission import submit_json, submit_lines
 from api.body_spool import spooled
@@ -135,15 +135,4 @@ def list_batches(
 @router.get("/{batch_id}", summary="Show one batch and how far it has come")
 def show(batch_id: str, services: ServicesHere, tenant: TenantHere) -> BatchDetail:
     with services.database.begin() as connection:
-        return detail_of(connection, batch_id, tenant_id=tenant)
-
-
-def detail_of(connection: Connection, batch_id: str, *, tenant_id: str) -> BatchDetail:
-    """A batch as it is now. Raises: NotFoundError."""
-    return BatchDetail.of_parts(
-        batches.get(connection, batch_id, tenant_id=tenant_id),
-        batches.progress(connection, batch_id),
-        failures=batches.failures(connection, batch_id),
-        spending=batches.spending(connection, batch_id),
-        skipped_lines=batches.skipped_lines(connection, batch_id),
-    )
+        return detail_of(connection, batches.get(connection, batch_id, tenant_id=tenant), services)

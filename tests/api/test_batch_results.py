@@ -195,12 +195,14 @@ def test_a_stream_that_breaks_in_the_middle_is_seen_to_be_cut(
     monkeypatch.setattr(batch_results, "page", breaking)
     # Each page is a piece of its own, so that something has been sent when it breaks.
     monkeypatch.setattr("api.batch_lines._PIECE_BYTES", 1)
-    with served(app) as url, httpx.Client(base_url=url, timeout=10) as client:
-        arrived: list[str] = []
-        with (
-            pytest.raises(httpx.RemoteProtocolError, match="incomplete chunked read"),
-            client.stream("GET", "/v1/batches/batch_1/results") as response,
-        ):
+    arrived: list[str] = []
+
+    def download(client: httpx.Client) -> None:
+        with client.stream("GET", "/v1/batches/batch_1/results") as response:
             for line in response.iter_lines():
                 arrived.append(line)
-        assert len(arrived) == 2
+
+    with served(app) as url, httpx.Client(base_url=url, timeout=10) as client:
+        with pytest.raises(httpx.RemoteProtocolError, match="incomplete chunked read"):
+            download(client)
+    assert len(arrived) == 2

@@ -67,7 +67,7 @@ class BatchView:
             name=told["name"] or "",
             state=told["state"],
             pause_cause=told["pause_cause"],
-            waiting_for=told.get("waiting"),
+            waiting_for=told["waiting"],
             counts={name: told["progress"][name] for name, _, _ in PARTS},
             duplicates=told["duplicates"],
             skipped=told["skipped"],
@@ -84,7 +84,8 @@ class BatchView:
 
     @property
     def has_ended(self) -> bool:
-        return self.state in {"finished", "cancelled"}
+        """A cancelled batch has ended when the last of its runs has been closed."""
+        return self.finished_at is not None
 
     @property
     def total(self) -> int:

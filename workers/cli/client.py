@@ -140,10 +140,12 @@ class Client:
     def batch(self, batch_id: str) -> dict[str, Any]:
         return self._call("GET", f"/v1/batches/{quote(batch_id)}")
 
-    def change_batch(self, batch_id: str, change: str, **options: Any) -> dict[str, Any]:
-        """`change` is pause, resume or cancel; `options` go into the query, those that are None do not."""
-        given = {name: value for name, value in options.items() if value is not None}
-        return self._call("POST", f"/v1/batches/{quote(batch_id)}/{change}", params=given)
+    def change_batch(
+        self, batch_id: str, change: str, body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """`change` is pause, resume (with a larger budget in `body`) or cancel; the batch as it is then."""
+        options = {"json": body} if body else {}
+        return self._call("POST", f"/v1/batches/{quote(batch_id)}/{change}", **options)
 
     def providers(self) -> list[dict[str, Any]]:
         return list(self._request("GET", "/v1/providers").json())

@@ -143,7 +143,7 @@ def resume(
     _check_batch(name, "resumed")
     budget = budget_fields(budget_usd, budget_tokens)
     with connected(may_start=False) as client:
-        return _change(client, name, "resume", as_json=as_json, **budget)
+        return _change(client, name, "resume", as_json=as_json, budget=budget)
 
 
 def _check_batch(name: str, done: str) -> None:
@@ -151,12 +151,14 @@ def _check_batch(name: str, done: str) -> None:
         raise InputError(f"{name} is a run, and only batches can be {done}; a run can be cancelled")
 
 
-def _change(client: Client, name: str, change: str, *, as_json: bool, **options: Any) -> int:
-    detail = client.change_batch(name, change, **options)
+def _change(
+    client: Client, name: str, change: str, *, as_json: bool, budget: Mapping[str, Any] | None = None
+) -> int:
+    detail = client.change_batch(name, change, budget)
     if as_json:
         print_json(detail)
     else:
-        Console(highlight=False, soft_wrap=True).print(_changed(change, BatchView.of(client.batch(name))))
+        Console(highlight=False, soft_wrap=True).print(_changed(change, BatchView.of(detail)))
     return 0
 
 
