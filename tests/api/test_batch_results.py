@@ -18,6 +18,7 @@ from api.batch_lines import COLUMNS
 from api.routers import batch_results as batch_results_router
 from tests.api.batch_rows import store_batch
 from tests.api.conftest import served
+from workers import log
 from workers.core.run import Outcome, RunState
 from workers.provenance.models import payloads
 from workers.provenance.models import runs as runs_table
@@ -195,6 +196,8 @@ def test_a_stream_that_breaks_in_the_middle_is_seen_to_be_cut(
     monkeypatch.setattr(batch_results, "page", breaking)
     # Each page is a piece of its own, so that something has been sent when it breaks.
     monkeypatch.setattr("api.batch_lines._PIECE_BYTES", 1)
+    # The error lands in the server's log, and structlog's own way to draw one takes seconds.
+    log.configure("CRITICAL", as_json=True)
     arrived: list[str] = []
 
     def download(client: httpx.Client) -> None:
@@ -202,7 +205,10 @@ def test_a_stream_that_breaks_in_the_middle_is_seen_to_be_cut(
             for line in response.iter_lines():
                 arrived.append(line)
 
-    with served(app) as url, httpx.Client(base_url=url, timeout=10) as client:
-        with pytest.raises(httpx.RemoteProtocolError, match="incomplete chunked read"):
-            download(client)
+    with (
+        served(app) as url,
+        httpx.Client(base_url=url, timeout=10) as client,
+        pytest.raises(httpx.RemoteProtocolError, match="incomplete chunked read"),
+    ):
+        download(client)
     assert len(arrived) == 2
