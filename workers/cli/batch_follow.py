@@ -41,7 +41,7 @@ def watch(client: Client, batch_id: str, *, as_json: bool) -> int:
         console.print(
             f"the batch goes on; come back to it: consensus status {batch_id} --watch\n"
             f"end it: consensus cancel {batch_id}",
-            soft_wrap=True,
+            soft_wrap=not console.is_terminal,
         )
         raise
     return exit_code(view)

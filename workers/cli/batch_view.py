@@ -232,6 +232,8 @@ def _notes(view: BatchView) -> list[str]:
         )
     elif view.state == "paused":
         notes.append(f"paused by hand; go on: consensus resume {view.batch_id}")
+    elif view.state == "cancelled" and not view.has_ended:
+        notes.append("cancelled: nothing more is asked; its runs are being closed")
     if view.waiting_for and not view.has_ended:
         notes.append(_WAITING.get(view.waiting_for, f"waits for {view.waiting_for}"))
     if view.duplicates:

@@ -14,9 +14,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.filesize import decimal
 from rich.progress import (
     BarColumn,
-    DownloadColumn,
     MofNCompleteColumn,
     Progress,
     TextColumn,
@@ -77,15 +77,17 @@ def _copy(pieces: Iterator[bytes], write: Write, *, total: int) -> None:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        DownloadColumn(),
+        TextColumn("{task.fields[size]}"),
         TimeRemainingColumn(compact=True),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        task = bars.add_task("runs", total=total)
+        size_bytes = 0
+        task = bars.add_task("runs", total=total, size="")
         for piece in pieces:
             write(piece)
+            size_bytes += len(piece)
             # A line a run in every format.
-            bars.advance(task, piece.count(b"\n"))
+            bars.update(task, advance=piece.count(b"\n"), size=decimal(size_bytes))
 
 
 @contextlib.contextmanager

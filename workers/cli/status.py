@@ -166,9 +166,9 @@ def _changed(change: str, view: BatchView) -> str:
     """What a change came to, in a sentence."""
     under_way, waiting = many(view.counts["running"], "run"), many(view.counts["waiting"], "run")
     if view.state == "paused":
-        return f"[yellow]paused[/] {view.batch_id}: {waiting} wait; {under_way} under way go on to their end"
+        return f"[yellow]paused[/] {view.batch_id}: {waiting} waiting, {under_way} under way to the end"
     if view.state == "cancelled":
         return f"[dim]cancelled[/] {view.batch_id}: {many(view.ended - view.counts['cancelled'], 'run')} had ended"
     if view.state == "finished":
         return f"{view.batch_id} has ended: nothing to {change}"
-    return f"[cyan]running[/] {view.batch_id}: {under_way} under way, {waiting} to go"
+    return f"[cyan]running[/] {view.batch_id}: {under_way} under way, {waiting} waiting"

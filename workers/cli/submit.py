@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
 from workers.cli.batch_follow import watch
 from workers.cli.batch_view import many
@@ -85,6 +85,8 @@ def submit(
         key = secrets.token_hex(16) if again else _key(file, options)
         batch, is_new = _send(client, file, options, key)
         _report(client, batch, is_new=is_new, as_json=as_json)
+        if sys.stdout.isatty() and not as_json:
+            _hint(batch["id"], is_watched=watch_it)
         return watch(client, batch["id"], as_json=as_json) if watch_it else 0
 
 
@@ -142,7 +144,7 @@ class _Upload:
 @contextmanager
 def _bar(file: SpecsFile) -> Iterator[_Upload]:
     console = Console(stderr=True, highlight=False)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         yield _Upload(file, bars)
 
@@ -154,7 +156,9 @@ def _report(client: Client, batch: Mapping[str, Any], *, is_new: bool, as_json: 
     elif not sys.stdout.isatty():
         sys.stdout.write(f"{batch['id']}\n")
         sys.stdout.flush()
-    console = Console(stderr=as_json or not sys.stdout.isatty(), highlight=False, soft_wrap=True)
+    console = Console(stderr=as_json or not sys.stdout.isatty(), highlight=False)
+    # A terminal breaks between words, and a file's lines are not broken at all.
+    console.soft_wrap = not console.is_terminal
     notes = [many(batch["runs"], "run")]
     if batch["duplicates"]:
         notes.append(f"{many(batch['duplicates'], 'line')} like an earlier one, which run once with it")
@@ -168,8 +172,10 @@ def _report(client: Client, batch: Mapping[str, Any], *, is_new: bool, as_json: 
             console.print(f"[yellow]left out[/] line {item['line']}: {escape(item['problem'])}")
         if batch["skipped"] > _MOST_SKIPPED_SHOWN:
             console.print(f"[yellow]left out[/] {many(batch['skipped'] - _MOST_SKIPPED_SHOWN, 'more line')}")
-    if sys.stdout.isatty() and not as_json:
-        console.print(
-            f"[dim]follow it: consensus status {batch['id']} --watch\n"
-            f"results, at any time: consensus results {batch['id']} -o results.jsonl[/]"
-        )
+
+
+def _hint(batch_id: str, *, is_watched: bool) -> None:
+    """What to type next."""
+    lines = [] if is_watched else [f"follow it: consensus status {batch_id} --watch"]
+    lines.append(f"results, at any time: consensus results {batch_id} -o results.jsonl")
+    Console(highlight=False).print("\n".join(lines), style="dim")
