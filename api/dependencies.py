@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, cast
 
+from anyio import CapacityLimiter
 from fastapi import Depends, Header, Query, Request
 
 from api.live import Hub
@@ -43,6 +44,9 @@ class Services:
     #: Lets the next runs of batches go; ends the runs of a cancelled batch.
     dispatch: Callable[[], None] = lambda: None
     sweep: Callable[[str], None] = lambda _: None
+    #: Batches that are checked and written at once; each takes a thread and a connection for as long as that lasts, and
+    #: there have to be some left for everybody else.
+    batch_submissions: CapacityLimiter = dataclasses.field(default_factory=lambda: CapacityLimiter(4))
     #: How the governor's buckets with these keys and limits stand; nothing while Redis is away.
     snapshots: Callable[[Mapping[str, Limits]], Mapping[str, Snapshot]] = lambda _: {}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import APIRouter, Query, Request, Response
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from api.batch_detail import detail_of
@@ -93,7 +93,9 @@ async def create(
                 if is_json
                 else partial(submit_lines, spool, options, services)
             )
-            batch, is_new = await run_in_threadpool(submit, tenant_id=tenant, idempotency_key=key)
+            batch, is_new = await to_thread.run_sync(
+                partial(submit, tenant_id=tenant, idempotency_key=key), limiter=services.batch_submissions
+            )
     except ClientDisconnect:
         raise InputError("the body broke off before its end; nothing was stored") from None
     if not is_new:

@@ -254,7 +254,7 @@ def _failures(view: BatchView) -> RenderableType:
     if others:
         more = sum(runs for _, _, runs in others)
         table.add_row(f"{more:,}", Text("…", style="dim"), Text(f"{len(others)} other causes", style="dim"))
-    return Group(Text("why seats gave up, in runs that were not accepted", style="dim"), table)
+    return Group(Text("why seats gave up, in the degraded runs", style="dim"), table)
 
 
 def many(number: int, noun: str) -> str:
