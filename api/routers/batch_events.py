@@ -43,9 +43,11 @@ async def events(
     tenant: TenantHere,
     last_event_id: Annotated[str | None, Header(alias="Last-Event-ID")] = None,
 ) -> Response:
-    """`event: progress` with what `GET /v1/batches/{id}` says, at once and then at most once a second while it
-    changes; a `: ping` comment after 10 s of silence; `event: end` when the batch has ended. Every event tells the
-    whole state, so a reader who was away has missed nothing; ids count on from Last-Event-ID, the last one is `end`."""
+    """`event: progress` with what `GET /v1/batches/{id}` says but for `skipped_lines`, at once and then at most once a
+    second while it changes; a `: ping` comment after 10 s of silence; `event: end` when the batch has ended.
+
+    Every event tells the whole state, so a reader who was away has missed nothing; ids count on from Last-Event-ID, the
+    last one is `end`."""
     seen = _number(last_event_id)
     _, has_ended = await run_in_threadpool(_look, services, batch_id, tenant)
     if has_ended and last_event_id == END:
@@ -72,8 +74,9 @@ def _number(last_event_id: str | None) -> int:
 def _look(services: Services, batch_id: str, tenant: str) -> tuple[dict[str, Any], bool]:
     with services.database.begin() as connection:
         detail = detail_of(connection, batches.get(connection, batch_id, tenant_id=tenant), services)
-    # A cancelled batch has ended when the last of its runs has been closed.
-    return detail.model_dump(mode="json"), detail.finished_at is not None
+    # Lines left out may be a thousand sentences, and never change. A cancelled batch has ended when the last of its
+    # runs has been closed.
+    return detail.model_dump(mode="json", exclude={"skipped_lines"}), detail.finished_at is not None
 
 
 async def _stream(
