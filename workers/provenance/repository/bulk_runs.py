@@ -139,15 +139,10 @@ _INSERT = text(
         run_id, :tenant_id, :batch_id, position, external_id, team, team_digest, input_digest, :state, priority,
         budget_usd, budget_tokens, lead_share_usd, lead_share_tokens, CAST(metadata AS jsonb), request_digest,
         1, ledger_head
-    FROM unnest(
-        CAST(:run_ids AS text[]), CAST(:positions AS integer[]), CAST(:external_ids AS text[]),
-        CAST(:teams AS text[]), CAST(:team_digests AS text[]), CAST(:input_digests AS text[]),
-        CAST(:priorities AS smallint[]), CAST(:budgets_usd AS numeric[]), CAST(:budgets_tokens AS bigint[]),
-        CAST(:shares_usd AS numeric[]), CAST(:shares_tokens AS integer[]), CAST(:metadata AS text[]),
-        CAST(:request_digests AS text[]), CAST(:heads AS text[])
-    ) AS given (
-        run_id, position, external_id, team, team_digest, input_digest, priority, budget_usd, budget_tokens,
-        lead_share_usd, lead_share_tokens, metadata, request_digest, ledger_head
+    FROM json_to_recordset(CAST(:rows AS json)) AS given (
+        run_id text, position integer, external_id text, team text, team_digest text, input_digest text,
+        priority smallint, budget_usd numeric, budget_tokens bigint, lead_share_usd numeric,
+        lead_share_tokens integer, metadata text, request_digest text, ledger_head text
     )
     """
 )
@@ -165,23 +160,25 @@ def _insert(
             "tenant_id": tenant_id,
             "batch_id": batch_id,
             "state": RunState.QUEUED.value,
-            "run_ids": [run.run_id for run in chunk],
-            "positions": [run.position for run in chunk],
-            "external_ids": [run.external_id for run in chunk],
-            "teams": [run.team for run in chunk],
-            "team_digests": [run.team_digest for run in chunk],
-            "input_digests": [run.input_digest for run in chunk],
-            "priorities": [run.priority for run in chunk],
-            "budgets_usd": [run.budget.usd for run in chunk],
-            "budgets_tokens": [run.budget.tokens for run in chunk],
-            "shares_usd": [None if run.lead_share is None else run.lead_share.usd for run in chunk],
-            "shares_tokens": [0 if run.lead_share is None else run.lead_share.tokens for run in chunk],
-            "metadata": [run.metadata for run in chunk],
-            "request_digests": [run.request_digest for run in chunk],
-            "heads": [entry.hash for entry in entries],
+            # One text instead of an array a column, which takes psycopg three times as long to write.
+            "rows": orjson.dumps(
+                [_row(run, entry.hash) for run, entry in zip(chunk, entries, strict=True)]
+            ).decode(),
         },
     )
     ledger.open_all(connection, entries)
+
+
+def _row(run: PreparedRun, ledger_head: str) -> dict[str, str | int | None]:
+    share = run.lead_share
+    return {
+        **{name: getattr(run, name) for name in _PLAIN_FIELDS if name != "body"},
+        "budget_usd": _plain(run.budget.usd),
+        "budget_tokens": run.budget.tokens,
+        "lead_share_usd": None if share is None else _plain(share.usd),
+        "lead_share_tokens": 0 if share is None else share.tokens,
+        "ledger_head": ledger_head,
+    }
 
 
 def _created(run: PreparedRun, at: dt.datetime) -> ledger.FirstEntry:
