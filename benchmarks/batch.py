@@ -78,7 +78,7 @@ def sizes(findings: Findings, *, quick: bool) -> None:
             batch_id, seconds = here.submit(count, label="sizes")
             findings.add(f"submit {count:,} lines", f"{count / seconds:,.0f} lines/s")
             started = time.monotonic()
-            here.wait_for(lambda: here.under_way(batch_id) > 0, seconds=60, what="the first dispatch")
+            here.wait_for_window(batch_id, runs=1)
             time.sleep(max(0.0, started + (15 if quick else 40) - time.monotonic()))
             sent, window_seconds = here.value(_SENT, batch=batch_id).split()
             findings.add(
@@ -122,7 +122,7 @@ def latency(findings: Findings, *, quick: bool) -> None:
             _first_review(here)
             idle = [_first_review(here) for _ in range(samples)]
             batch_id, _ = here.submit(count, label=name)
-            here.wait_for(lambda: here.under_way(batch_id) > 50, seconds=60, what="a window of runs")
+            here.wait_for_window(batch_id, runs=50)
             time.sleep(10 if quick else 20)
             loaded = [_first_review(here) for _ in range(samples)]
         findings.add(
@@ -153,7 +153,7 @@ def fairness(findings: Findings, *, quick: bool) -> None:
     big, small = (1_500, 300) if quick else (10_000, 1_000)
     with installed(2.0 if quick else 4.0) as (here, _):
         first, _ = here.submit(big, label="big")
-        here.wait_for(lambda: here.under_way(first) > 50, seconds=60, what="a window of runs")
+        here.wait_for_window(first, runs=50)
         second, _ = here.submit(small, label="small")
         here.wait_for(
             lambda: here.under_way(second) >= 0.9 * here.under_way(first), seconds=120, what="an equal share"
@@ -177,7 +177,7 @@ def cancel(findings: Findings, *, quick: bool) -> None:
     count = 2_000 if quick else 10_000
     with installed(6.0) as (here, _):
         batch_id, _ = here.submit(count, label="cancel")
-        here.wait_for(lambda: here.under_way(batch_id) > 50, seconds=60, what="a window of runs")
+        here.wait_for_window(batch_id, runs=50)
         time.sleep(10)
         at = here.value("SELECT clock_timestamp()")
         started = time.perf_counter()

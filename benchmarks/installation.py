@@ -82,6 +82,10 @@ class Installation:
                 raise SystemExit(f"{what} did not come about within {seconds:g} s")
             time.sleep(0.25)
 
+    def wait_for_window(self, batch_id: str, *, runs: int) -> None:
+        """Until so many of its runs have been sent."""
+        self.wait_for(lambda: self.under_way(batch_id) >= runs, seconds=60, what=f"{runs} runs under way")
+
     def messages(self) -> int:
         """Those that wait in the broker's queues."""
         names = [
