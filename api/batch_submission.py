@@ -1,7 +1,7 @@
 """A batch on its way from a spooled body into the database, in two passes: every line is checked and its run prepared
 in a second temporary file, and only when all of them are known to be good is anything written, in one transaction.
 
-Memory holds one chunk of runs, and 16 bytes or so a line to know duplicates by."""
+Memory holds one chunk of runs, and some 50 bytes a line to know duplicates by."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from api.errors import sentence_of
 from api.estimates import LeadShares
 from api.spec_lines import BadLine, check_value, lines_of, parse_line
 from workers.core.identity import make_id
+from workers.core.seen import SeenDigests
 from workers.core.team import EquippedTeam
 from workers.errors import DeadlockError, InputError, SpecError, SpecLinesError
 from workers.provenance.digest import canonical, digest
@@ -57,7 +58,10 @@ def submit_json(
 ) -> tuple[Batch, bool]:
     """The same for a body that is one JSON object; its specs are numbered like lines. Raises: as above."""
     try:
-        body = BatchRequest.model_validate(parse_line(spool.file.read()))
+        value = parse_line(spool.file.read())
+        if not isinstance(value, dict):
+            raise SpecError('is no JSON object; write {"specs": [{"spec": "…"}]}')
+        body = BatchRequest.model_validate(value)
     except ValidationError as error:
         raise InputError(sentence_of(error.errors(include_url=False))) from None
     except SpecError as error:
@@ -134,8 +138,8 @@ class _Checked:
         self._tenant_id = tenant_id
         self._shares = LeadShares(services, options.budget)
         self._teams = _Teams(services)
-        self._requests: set[bytes] = set()
-        self._ids: dict[bytes, int] = {}
+        self._requests = SeenDigests()
+        self._ids = SeenDigests()
         self._lines = 0
         self._runs = 0
         self._duplicates = 0
@@ -177,20 +181,24 @@ class _Checked:
             lead_share=share,
         )
         run = prepare(new, position=number, team_digest=team.digest, lead_share=share)
-        request = bytes.fromhex(run.request_digest)[:_KEY_BYTES]
-        if request in self._requests:
+        if self._is_duplicate(run):
             self._duplicates += 1
             return None
+        return run
+
+    def _is_duplicate(self, run: PreparedRun) -> bool:
+        """Raises: SpecError for an id that another line has."""
+        request = bytes.fromhex(run.request_digest)
         if run.external_id is not None:
-            key = hashlib.sha256(run.external_id.encode()).digest()[:_KEY_BYTES]
-            first = self._ids.setdefault(key, number)
-            if first != number:
+            own = hashlib.sha256(run.external_id.encode()).digest()
+            first = self._ids.first_line(own, run.position)
+            # The digest covers the id: whatever says the same has the same id.
+            if first != run.position and self._requests.line_of(request) is None:
                 raise SpecError(
                     f"the id {run.external_id[:80]!r} is that of line {first}, which asks for something else; "
                     "give each line an id of its own"
                 )
-        self._requests.add(request)
-        return run
+        return self._requests.first_line(request, run.position) != run.position
 
     def as_batch(self, new: NewBatch) -> NewBatch:
         """The batch with what the lines came to. Raises: SpecLinesError, InputError."""
@@ -218,10 +226,6 @@ class _Checked:
         self._file.seek(0)
         for record in self._file:
             yield PreparedRun.of_record(record)
-
-
-#: Enough of a digest to know it by.
-_KEY_BYTES = 16
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

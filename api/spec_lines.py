@@ -63,7 +63,7 @@ def parse_line(line: bytes) -> Any:
             f"is not JSON ({error.msg} at character {error.pos + 1}); each line is one JSON object"
         ) from None
     except RecursionError:
-        raise SpecError("its JSON nests too deeply; send plain fields as described at /docs") from None
+        raise SpecError("nests its JSON too deeply; send plain fields as described at /docs") from None
     except ValueError:
         raise SpecError("holds a number with more digits than can be read; send it as a string") from None
 
@@ -87,4 +87,4 @@ def check_value(value: Any, *, default_team: str | None) -> CheckedRun:
     try:
         return check_request(body)
     except RecursionError:
-        raise SpecError("its JSON nests too deeply; send plain fields as described at /docs") from None
+        raise SpecError("nests its JSON too deeply; send plain fields as described at /docs") from None

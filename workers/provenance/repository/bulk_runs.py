@@ -47,16 +47,7 @@ class PreparedRun:
         share = self.lead_share
         return orjson.dumps(
             [
-                self.run_id,
-                self.position,
-                self.external_id,
-                self.team,
-                self.team_digest,
-                self.body,
-                self.input_digest,
-                self.request_digest,
-                self.priority,
-                self.metadata,
+                *(getattr(self, name) for name in _PLAIN_FIELDS),
                 _plain(self.budget.usd),
                 self.budget.tokens,
                 None if share is None else [share.input_tokens, share.output_tokens, _plain(share.usd)],
@@ -67,14 +58,19 @@ class PreparedRun:
     @classmethod
     def of_record(cls, record: bytes) -> Self:
         *plain, usd, tokens, share = orjson.loads(record)
-        names = [field.name for field in dataclasses.fields(cls)]
         return cls(
-            **dict(zip(names, plain, strict=False)),
+            **dict(zip(_PLAIN_FIELDS, plain, strict=True)),
             budget=Budget(usd=_decimal(usd), tokens=tokens),
             lead_share=None
             if share is None
             else Amount(input_tokens=share[0], output_tokens=share[1], usd=_decimal(share[2])),
         )
+
+
+#: The fields that stand in a record as they are.
+_PLAIN_FIELDS = tuple(
+    field.name for field in dataclasses.fields(PreparedRun) if field.name not in {"budget", "lead_share"}
+)
 
 
 def _plain(usd: Decimal | None) -> str | None:
