@@ -98,22 +98,22 @@ def _drive(client: Client, runs: int) -> float:
 
 async def bare(url: str, runs: int) -> float:
     """Seconds for the same calls in the same order, on the same client, with nothing around them."""
-    # The simulator closes a connection that is idle for 5 s, perhaps just when it is to be used again.
-    limits = httpx.Limits(max_connections=2000, keepalive_expiry=3)
-    async with HttpxAiohttpClient(limits=limits, timeout=120) as client:
+    async with HttpxAiohttpClient(limits=httpx.Limits(max_connections=2000), timeout=120) as client:
 
         async def call(role: str, model: str, material: str) -> None:
-            response = await client.post(
-                f"{url}/chat/completions",
-                json={
-                    "model": model,
-                    "max_tokens": 8000,
-                    "messages": [
-                        {"role": "system", "content": f"# Role: {role}"},
-                        {"role": "user", "content": f"<spec>\n{SPEC}\n</spec>\n{material}"},
-                    ],
-                },
-            )
+            body = {
+                "model": model,
+                "max_tokens": 8000,
+                "messages": [
+                    {"role": "system", "content": f"# Role: {role}"},
+                    {"role": "user", "content": f"<spec>\n{SPEC}\n</spec>\n{material}"},
+                ],
+            }
+            try:
+                response = await client.post(f"{url}/chat/completions", json=body)
+            except httpx.TransportError:
+                # The server closes an idle connection after 5 s, at times just when it is used again.
+                response = await client.post(f"{url}/chat/completions", json=body)
             response.raise_for_status()
             response.json()
 
