@@ -13,9 +13,17 @@ from sqlalchemy import func, insert, update
 from tests.factories import make_team
 from tests.integration.desk import desk
 from tests.integration.stored_batches import batch_row, put_into_batch, set_batch, store_batch
-from tests.integration.stored_runs import age_run, finish, run_of, start_run, store_run
+from tests.integration.stored_runs import (
+    age_run,
+    finish,
+    run_of,
+    seat_key,
+    set_seat,
+    start_run,
+    store_run,
+)
 from workers.core.batch import BatchState
-from workers.core.run import Close, Enqueue, RunState
+from workers.core.run import Close, Enqueue, RunState, Stage
 from workers.core.shares import Room
 from workers.provenance.models import provider_states
 from workers.provenance.models import runs as runs_table
@@ -178,6 +186,25 @@ def test_nothing_is_sent_while_every_provider_is_away_and_then_one_run_tries(
     assert tick(context, window()) == ()  # the one that tries has not come back
     account_is(database, "good", 0)
     assert tick(context, window()) == tuple(run_ids[1:])
+
+
+def test_no_further_run_is_sent_while_many_seats_come_and_go_without_having_asked(
+    context: Context, database: Database
+) -> None:
+    """One seat in sixteen may: of 32 seats two."""
+    run_ids = store_batch(database, count=6)
+    tick(context, window(3))
+    keys = [seat_key("coder", Stage.CODER, run_id) for run_id in run_ids[:3]]
+    for key in keys:
+        advance(context, key.run_id)
+    for key in keys[:2]:
+        set_seat(database, key, not_before=func.now() + dt.timedelta(seconds=30))
+    assert len(tick(context, window(4, seats=32))) == 1
+    set_seat(database, keys[2], not_before=func.now() + dt.timedelta(seconds=30))
+    assert tick(context, window(5, seats=32)) == ()
+    # One that waits for a larger budget is not in any line.
+    set_seat(database, keys[2], not_before=stages.HELD_UNTIL)
+    assert len(tick(context, window(5, seats=32))) == 1
 
 
 def test_one_provider_that_answers_is_enough(context: Context, database: Database) -> None:
