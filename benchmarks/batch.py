@@ -109,10 +109,8 @@ def latency(findings: Findings, *, quick: bool) -> None:
     """An interactive run's time to its first review: alone, and beside a huge batch; then the same where a provider
     allows little, so that the batch's seats stand in the governor's line."""
     count, samples = (2_000, 3) if quick else (10_000, 8)
-    for name, call_seconds, per_minute in (
-        ("slow calls", 2.0 if quick else 6.0, None),
-        ("few calls a minute", 0.5, 300),
-    ):
+    call_seconds = 4.0 if quick else 6.0
+    for name, per_minute in (("slow calls", None), ("120 calls a minute and family", 120)):
         with installed(call_seconds) as (here, _):
             if per_minute is not None:
                 limits = {"requests_per_minute": per_minute}
