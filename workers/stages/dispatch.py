@@ -57,8 +57,8 @@ SWEEP_CHUNK = 500
 
 
 def sweep(context: Context, batch_id: str) -> int:
-    """End the runs of a cancelled batch, chunk by chunk; how many. Whoever takes up a sweep that died, or runs at the
-    same time, finds the rows that are left."""
+    """End the runs of a cancelled batch, chunk by chunk; how many. Whoever takes up a sweep that died finds the rows
+    that are left; of two at the same time one stops."""
     total = 0
     while True:
         with context.database.begin() as connection:
