@@ -60,7 +60,7 @@ class Settings(BaseSettings):
     log_json: bool = Field(default=False, description="one JSON object a line instead of readable text")
 
     llm_concurrency: int = Field(
-        default=256, ge=1, le=2000, description="model calls in flight per worker process"
+        default=640, ge=1, le=2000, description="model calls in flight per worker process"
     )
     sandbox_concurrency: int = Field(
         default=8,

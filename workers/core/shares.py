@@ -1,4 +1,4 @@
-"""Who goes next: how many more runs of each batch to send. Pure; `docs/decisions/0013` has the reasons.
+"""Who goes next: how many more runs of each batch to send. Pure; `docs/decisions/0014` has the reasons.
 
 A batch with a lower priority number goes first. Batches of the same priority share what there is equally, counted in
 runs under way, whatever their sizes: the next run is always one of the batch that has the fewest. Among equals it is

@@ -49,13 +49,16 @@ def run_ended(context: Context, run_id: str, window: Window) -> tuple[str, ...]:
         return _take(connection, window) if dispatch.is_alone(connection) else ()
 
 
+#: One in so many seats may be deferred before no further run is sent: each costs a claim and an event now and then.
+DEFERRED_OF = 16
+
 #: Runs ended in one transaction: long enough to be quick, short enough that nobody waits for it.
 SWEEP_CHUNK = 500
 
 
 def sweep(context: Context, batch_id: str) -> int:
-    """End the runs of a cancelled batch, chunk by chunk; how many. Whoever takes up a sweep that died, or runs at the
-    same time, finds the rows that are left."""
+    """End the runs of a cancelled batch, chunk by chunk; how many. Whoever takes up a sweep that died finds the rows
+    that are left; of two at the same time one stops."""
     total = 0
     while True:
         with context.database.begin() as connection:
@@ -82,8 +85,11 @@ def _take(connection: Connection, window: Window) -> tuple[str, ...]:
 
 
 def _room(connection: Connection, window: Window) -> Room | None:
-    """The room there is, None while every provider is away. When the first of them may be tried again, one run tries:
-    all others would only be told to come back."""
+    """The room there is, None while there is none for anybody: every provider is away, or providers are so slow to give
+    slots that seats come and go without having asked. When the first provider may be tried again, one run tries: all
+    others would only be told to come back."""
+    if dispatch.deferred_seats(connection) * DEFERRED_OF > window.room.seats:
+        return None
     states = [word.state for word in accounts.published(connection)]
     found = outlook(states, window.own_accounts)
     if found is Outlook.AWAY:

@@ -74,7 +74,7 @@ class Walk(Generic[_Answer]):
     spent: Callable[[], int]
     failures: list[Failure] = dataclasses.field(default_factory=list)
     waits: list[float] = dataclasses.field(default_factory=list)
-    #: Of a batch: waits for accounts that are away.
+    #: Of a batch: waits for accounts that are away, and for a turn.
     held: list[float] = dataclasses.field(default_factory=list)
     #: Whether any link failed the seat itself, now or before, instead of its account being away.
     has_tried: bool = False
@@ -91,7 +91,6 @@ class Walk(Generic[_Answer]):
             if failure is not None:
                 self.failures.append(failure)
                 continue
-            self.has_tried = True
             if number != self.at:
                 self.at = number
                 self.moved(number)
@@ -102,7 +101,7 @@ class Walk(Generic[_Answer]):
             except SlotTimeoutError as error:
                 # The governor's line is long; another model may be free now.
                 self.failures.append(Failure(link=link, kind="rate", detail=str(error)))
-                self._come_back(error.wait_seconds, MOST_DELIVERIES)
+                self._no_turn(error.wait_seconds)
         raise self._end()
 
     def _settled(self, link: Link, before: Asked | None) -> Failure | None:
@@ -136,7 +135,15 @@ class Walk(Generic[_Answer]):
             self._come_back(refusal.retry_seconds, MOST_DELIVERIES_WHEN_DOWN)
         return Failure(link=link, kind=refusal.kind, detail=f"not asked: {refusal.detail}")
 
+    def _no_turn(self, wait_seconds: float) -> None:
+        """Nothing was sent. Of a batch far more seats stand in line than a provider serves in twenty deliveries."""
+        if self.is_batch:
+            self.held.append(wait_seconds)
+        else:
+            self._come_back(wait_seconds, MOST_DELIVERIES)
+
     def _failed(self, link: Link, error: ProviderError | TornReplyError | UnpricedModelError) -> None:
+        self.has_tried = True
         self.failures.append(Failure(link=link, kind=error.kind, detail=str(error)))
         if self.is_batch and error.kind in _WAITED_FOR:
             self._come_back(HELD_SECONDS, MOST_DELIVERIES)

@@ -187,11 +187,17 @@ _CANCEL_SEATS = text(
 )
 
 
+_IS_ALONE = text("SELECT pg_try_advisory_xact_lock(hashtextextended('sweep ' || :batch_id, 0))")
+
+
 def sweep(connection: Connection, batch_id: str, *, at: dt.datetime, most: int) -> int:
-    """End up to `most` open runs of a cancelled batch, those that were started first; how many.
+    """End up to `most` open runs of a cancelled batch, those that were started first; how many. None of them while
+    another sweep of it is at work, which goes on to the end.
 
     Runs that somebody holds just now are passed over until the next chunk. When none is left the batch is closed.
     """
+    if not connection.scalar(_IS_ALONE, {"batch_id": batch_id}):
+        return 0
     budgets.hold_batch(connection, batch_id)
     ending: Sequence[Row[Any]] = ()
     for state in (RunState.RUNNING, RunState.QUEUED):

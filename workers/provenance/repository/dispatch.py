@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection, text
 
+from workers.provenance.repository.stages import HELD_UNTIL
+
 #: Of the advisory lock that one dispatcher holds until its transaction ends ("disp" in ASCII).
 _LOCK_KEY = 0x64697370
 
@@ -110,6 +112,20 @@ def open_batches(connection: Connection, *, most: int) -> list[OpenBatch]:
         )
         for row in connection.execute(_OPEN, {"most": most})
     ]
+
+
+_DEFERRED = text(
+    """
+    SELECT count(*) FROM stages JOIN runs USING (run_id)
+    WHERE stages.state = 'pending' AND stages.not_before > now() AND stages.not_before < :held
+        AND runs.batch_id IS NOT NULL
+    """
+)
+
+
+def deferred_seats(connection: Connection) -> int:
+    """Seats of batches that gave their place back for a while: for a slot, or for room in a budget."""
+    return int(connection.execute(_DEFERRED, {"held": HELD_UNTIL}).scalar_one())
 
 
 def take(connection: Connection, batch_id: str, count: int) -> list[str]:
