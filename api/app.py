@@ -11,11 +11,24 @@ from fastapi_offline import FastAPIOffline
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import errors
+from api.batch_watch import Watches
 from api.dependencies import MAX_BODY_BYTES, Services
 from api.live import Hub
-from api.routers import batches, events, health, provenance, providers, results, runs, teams
+from api.routers import (
+    batch_control,
+    batch_events,
+    batch_results,
+    batches,
+    events,
+    health,
+    provenance,
+    providers,
+    results,
+    runs,
+    teams,
+)
 from workers.celery_app import configure
-from workers.enqueue import broker_problem, submit_run
+from workers.enqueue import broker_problem, send_dispatch, send_sweep, submit_run
 from workers.errors import SettingsError
 from workers.governor.look import look
 from workers.provenance.session import Database
@@ -42,6 +55,8 @@ def services_of(settings: Settings) -> Services:
         price_of=price_of,
         max_batch_bytes=settings.max_batch_bytes,
         max_batch_runs=settings.max_batch_runs,
+        dispatch=lambda: send_dispatch(celery),
+        sweep=lambda batch_id: send_sweep(celery, batch_id),
         snapshots=partial(look, settings.redis_url) if settings.redis_url else lambda _: {},
         webhooks=WebhookPolicy(
             has_secret=bool(settings.webhook_keys), allow_private=settings.webhook_allow_private
@@ -69,9 +84,22 @@ def create_app(services: Services) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.services = services
+    app.state.batch_watches = Watches()
     app.add_middleware(BodyLimit)
     errors.install(app)
-    for module in (runs, batches, events, results, provenance, teams, providers, health):
+    for module in (
+        runs,
+        batches,
+        batch_control,
+        batch_events,
+        batch_results,
+        events,
+        results,
+        provenance,
+        teams,
+        providers,
+        health,
+    ):
         app.include_router(module.router, responses=errors.DESCRIBED)
     return app
 

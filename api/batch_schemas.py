@@ -5,14 +5,16 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 from typing import Any
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from api.known_fields import KnownFields
+from api.schemas import WebhookOut
+from workers.address_guard import MAX_URL_CHARACTERS
 from workers.core.batch import runs_per_minute, seconds_left
 from workers.core.budget import MOST_BUDGET_TOKENS, MOST_USD, Budget
 from workers.provenance.repository.batches import Batch, Count, Failure, Spending
+from workers.provenance.repository.deliveries import DeliveryStatus
 from workers.provenance.repository.usage import usd_number
 
 
@@ -46,7 +48,10 @@ class BatchOptions(KnownFields):
         default=False, description="leave out lines that cannot be used, instead of refusing the batch"
     )
     webhook_url: str | None = Field(
-        default=None, max_length=2000, description="is told when the batch has ended or was paused"
+        default=None,
+        min_length=1,
+        max_length=MAX_URL_CHARACTERS,
+        description="told by a signed POST when the batch was paused or has ended",
     )
 
     @field_validator("name")
@@ -54,20 +59,6 @@ class BatchOptions(KnownFields):
     def _name_is_printable(cls, value: str | None) -> str | None:
         if value is not None and not value.isprintable():
             raise ValueError("holds control characters; use printable ones")
-        return value
-
-    @field_validator("webhook_url")
-    @classmethod
-    def _url_is_one(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        try:
-            parts = urlsplit(value)
-            is_url = parts.scheme in {"http", "https"} and bool(parts.hostname) and value.isprintable()
-        except ValueError:
-            is_url = False
-        if not is_url or " " in value:
-            raise ValueError("must look like https://example.org/hook")
         return value
 
     @property
@@ -96,7 +87,6 @@ class BatchSummary(BaseModel):
     runs: int
     duplicates: int
     skipped: int
-    webhook_url: str | None
     created_at: dt.datetime
     started_at: dt.datetime | None
     finished_at: dt.datetime | None
@@ -115,7 +105,6 @@ class BatchSummary(BaseModel):
             "runs": batch.run_count,
             "duplicates": batch.duplicate_count,
             "skipped": batch.skipped_count,
-            "webhook_url": batch.webhook_url,
             "created_at": batch.created_at,
             "started_at": batch.started_at,
             "finished_at": batch.finished_at,
@@ -163,8 +152,10 @@ class SkippedLineOut(BaseModel):
 
 
 class BatchDetail(BatchSummary):
-    """A batch and how far it has come, counted at this moment."""
+    """A batch and how far it has come, counted at this moment. `simulated`: at least one reply came from the simulator
+    and said so."""
 
+    simulated: bool
     progress: ProgressOut
     failures: list[FailureOut] = Field(description="the most frequent causes first")
     usage: BatchUsageOut
@@ -172,7 +163,13 @@ class BatchDetail(BatchSummary):
         description="over the last five minutes; of an ended batch, over all"
     )
     seconds_left: float | None = Field(description="at that rate; null where there is no telling")
+    waiting: str | None = Field(
+        description="`providers` while no model provider answers and nothing is sent; it goes on by itself"
+    )
     skipped_lines: list[SkippedLineOut] = Field(description="the first thousand of the lines left out")
+    webhooks: list[WebhookOut] = Field(
+        description="what its webhook_url was or is told of it; each run has its own"
+    )
 
     @classmethod
     def of_parts(
@@ -183,6 +180,8 @@ class BatchDetail(BatchSummary):
         failures: list[Failure],
         spending: Spending,
         skipped_lines: list[dict[str, Any]],
+        waiting: str | None,
+        told: list[DeliveryStatus],
     ) -> BatchDetail:
         rate = runs_per_minute(
             finished=count.progress.finished,
@@ -193,6 +192,7 @@ class BatchDetail(BatchSummary):
         )
         return cls(
             **cls.values_of(batch),
+            simulated=count.is_simulated,
             progress=ProgressOut.model_validate(count.progress, from_attributes=True),
             failures=[FailureOut.model_validate(failure, from_attributes=True) for failure in failures],
             usage=BatchUsageOut(
@@ -205,7 +205,9 @@ class BatchDetail(BatchSummary):
             ),
             runs_per_minute=None if rate is None else round(rate, 2),
             seconds_left=_left(batch, count, rate),
+            waiting=waiting,
             skipped_lines=[SkippedLineOut(**line) for line in skipped_lines],
+            webhooks=[WebhookOut.of(status) for status in told],
         )
 
 

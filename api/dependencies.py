@@ -42,6 +42,9 @@ class Services:
     #: The most of one batch: bytes of its body, unpacked, and lines.
     max_batch_bytes: int = 1024**3
     max_batch_runs: int = 100_000
+    #: Lets the next runs of batches go; ends the runs of a cancelled batch.
+    dispatch: Callable[[], None] = lambda: None
+    sweep: Callable[[str], None] = lambda _: None
     #: Batches that are checked and written at once; each takes a thread and a connection for as long as that lasts, and
     #: there have to be some left for everybody else.
     batch_submissions: CapacityLimiter = dataclasses.field(default_factory=lambda: CapacityLimiter(4))

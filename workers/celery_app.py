@@ -63,9 +63,12 @@ def configure(settings: Settings) -> Celery:
 
 def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
     """What beat sends, by name; webhooks only where they can be signed."""
-    schedule = {"rescue": _periodic(TaskName.RESCUE, settings.rescue_seconds)}
+    schedule = {
+        TaskName.RESCUE.value: _periodic(TaskName.RESCUE, settings.rescue_seconds),
+        TaskName.DISPATCH.value: _periodic(TaskName.DISPATCH, settings.dispatch_seconds),
+    }
     if settings.webhook_keys:
-        schedule["webhooks"] = _periodic(TaskName.WEBHOOKS, settings.webhook_seconds)
+        schedule[TaskName.WEBHOOKS.value] = _periodic(TaskName.WEBHOOKS, settings.webhook_seconds)
     return schedule
 
 

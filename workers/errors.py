@@ -99,9 +99,11 @@ class GovernorError(ConsensusError):
 class SlotTimeoutError(GovernorError):
     """The wait for a slot would be longer than the caller can sit through."""
 
-    def __init__(self, message: str, *, wait_seconds: float) -> None:
+    def __init__(self, message: str, *, wait_seconds: float, is_held: bool = False) -> None:
+        """`is_held`: nobody can be asked at all, so that coming back costs the seat none of its tries."""
         super().__init__(message)
         self.wait_seconds = wait_seconds
+        self.is_held = is_held
 
 
 class StoreLostError(GovernorError):

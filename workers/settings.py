@@ -61,7 +61,7 @@ class Settings(BaseSettings):
     log_json: bool = Field(default=False, description="one JSON object a line instead of readable text")
 
     llm_concurrency: int = Field(
-        default=256, ge=1, le=2000, description="model calls in flight per worker process"
+        default=640, ge=1, le=2000, description="model calls in flight per worker process"
     )
     sandbox_concurrency: int = Field(
         default=8,
@@ -89,6 +89,15 @@ class Settings(BaseSettings):
     )
     breaker_failures: int = Field(
         default=5, ge=1, description="failures in a row after which a provider is left alone for a while"
+    )
+    batch_window: int = Field(
+        default=1000,
+        ge=1,
+        le=100_000,
+        description="runs of all batches under way at once; fewer where workers have fewer threads",
+    )
+    dispatch_seconds: float = Field(
+        default=1, gt=0, description="how often the next runs of batches are sent"
     )
     max_rescues: int = Field(default=3, ge=0, description="a seat whose worker died more often gives up")
 

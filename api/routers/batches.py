@@ -9,6 +9,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Query, Request, Response
 from starlette.requests import ClientDisconnect
 
+from api.batch_detail import detail_of
 from api.batch_schemas import BatchDetail, BatchOptions, BatchPage, BatchRequest, BatchSummary
 from api.batch_submission import submit_json, submit_lines
 from api.body_spool import spooled
@@ -136,11 +137,4 @@ def list_batches(
 @router.get("/{batch_id}", summary="Show one batch and how far it has come")
 def show(batch_id: str, services: ServicesHere, tenant: TenantHere) -> BatchDetail:
     with services.database.begin() as connection:
-        batch = batches.get(connection, batch_id, tenant_id=tenant)
-        return BatchDetail.of_parts(
-            batch,
-            batches.progress(connection, batch_id),
-            failures=batches.failures(connection, batch_id),
-            spending=batches.spending(connection, batch_id),
-            skipped_lines=batches.skipped_lines(connection, batch_id),
-        )
+        return detail_of(connection, batches.get(connection, batch_id, tenant_id=tenant), services)

@@ -14,8 +14,8 @@ from sqlalchemy import Connection
 from api.dependencies import ServicesHere, TenantHere
 from workers.core.alarm import Alarm
 from workers.errors import StateError
-from workers.provenance import ledger, payload
-from workers.provenance.repository import runs
+from workers.provenance import payload
+from workers.provenance.repository import batch_results, runs
 from workers.sarif.results import Result, RunFacts, results_of
 from workers.sarif.tables import to_csv, to_jsonl
 from workers.sarif.write import to_sarif
@@ -29,7 +29,7 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-_MEDIA = {
+MEDIA_TYPES = {
     Format.SARIF: "application/sarif+json",
     Format.JSONL: "application/jsonl; charset=utf-8",
     Format.CSV: "text/csv; charset=utf-8",
@@ -62,48 +62,38 @@ def results(
         verdict = payload.load(connection, run.verdict_digest)
         found = _results(connection, run, verdict)
     if format is Format.SARIF:
-        log = to_sarif(found, [(_facts(run), verdict)], version=importlib.metadata.version("consensus"))
+        log = to_sarif(found, [(facts_of(run), verdict)], version=importlib.metadata.version("consensus"))
         body = orjson.dumps(log, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     else:
         body = (to_csv if format is Format.CSV else to_jsonl)(found).encode()
-    return Response(body, media_type=_MEDIA[format])
+    return Response(body, media_type=MEDIA_TYPES[format])
 
 
 def _results(connection: Connection, run: runs.Run, verdict: dict[str, Any]) -> tuple[Result, ...]:
     """The verdict's claims with what the ledger of the last round knows of them; redacted events are passed over."""
-    candidate: dict[str, Any] = {}
-    findings: dict[str, Any] = {}
-    proofs: dict[str, Any] = {}
-    for event in ledger.read(connection, run.run_id, limit=run.ledger_seq):
-        if event.payload is None:
-            continue
-        if event.kind in {"candidate.written", "candidate.submitted"}:
-            # What was found in an earlier round is about other code.
-            candidate, findings, proofs = event.payload, {}, {}
-        elif event.kind == "review.arrived":
-            findings |= {item["finding_id"]: item for item in event.payload["findings"]}
-        elif event.kind == "claim.tested":
-            proofs[event.payload["claim"]] = event.payload
+    seen = batch_results.reviewed(connection, run.run_id)
     return results_of(
-        _facts(run),
+        facts_of(run),
         verdict,
-        candidate=candidate.get("files", {}),
-        findings=findings.values(),
-        alarms=map(Alarm.of, candidate.get("alarms", ())),
-        proofs=proofs,
+        candidate=seen.files,
+        findings=seen.findings,
+        alarms=map(Alarm.of, seen.alarms),
+        proofs=seen.proofs,
     )
 
 
-def _facts(run: runs.Run) -> RunFacts:
+def facts_of(run: runs.Run | batch_results.BatchRun) -> RunFacts:
+    """What the formats tell of a run. One without an outcome is told by its state."""
     return RunFacts(
         run_id=run.run_id,
         team=run.team,
         outcome=run.outcome or run.state,
         is_simulated=run.is_simulated,
-        started_at=_utc(run.started_at),
-        finished_at=_utc(run.finished_at),
+        started_at=utc(run.started_at),
+        finished_at=utc(run.finished_at),
     )
 
 
-def _utc(at: dt.datetime | None) -> str | None:
+def utc(at: dt.datetime | None) -> str | None:
+    """ISO 8601 in UTC with microseconds."""
     return None if at is None else at.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

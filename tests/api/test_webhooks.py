@@ -126,3 +126,35 @@ async def test_the_same_key_with_another_webhook_is_another_request(client: http
         return (await client.post("/v1/runs", json=body, headers={"Idempotency-Key": "k"})).status_code
 
     assert [await keyed(webhook_url=URL), await keyed(webhook_url=URL), await keyed()] == [202, 200, 422]
+
+
+async def test_a_batch_and_its_lines_may_each_have_a_webhook(
+    client: httpx.AsyncClient, database: Database
+) -> None:
+    line = {"spec": "Write slugify(text).", "webhook_url": f"{URL}/of-the-line"}
+    body = {"specs": [line, {"spec": "Write roman(n)."}], "webhook_url": URL}
+    batch_id = (await client.post("/v1/batches", json=body)).json()["id"]
+    found = (await client.get("/v1/runs", params={"batch": batch_id})).json()["runs"]
+    for run in found:
+        finish(database, run["id"])
+
+    cancelled = await client.post(f"/v1/batches/{batch_id}/cancel")
+    shown = (await client.get(f"/v1/batches/{batch_id}")).json()
+
+    assert [told["event"] for told in shown["webhooks"]] == ["batch.cancelled"]
+    assert sorted((row.url, row.event) for row in noted(database)) == [
+        (URL, "batch.cancelled"),
+        (f"{URL}/of-the-line", "run.finished"),
+    ]
+    assert "path-secret" not in cancelled.text
+
+
+async def test_a_line_with_a_webhook_that_is_refused_is_a_bad_line(
+    client: httpx.AsyncClient, database: Database
+) -> None:
+    lines = '{"spec": "a"}\n{"spec": "b", "webhook_url": "http://10.0.0.1/path-secret"}\n'
+    answer = await client.post("/v1/batches", content=lines, headers={"Content-Type": "application/jsonl"})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "line 2"
+    assert "webhook_url leads into a closed network" in answer.json()["errors"][0]["message"]
+    assert "path-secret" not in answer.text

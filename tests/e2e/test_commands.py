@@ -284,3 +284,36 @@ def _is_ready(port: int) -> bool:
         return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=5).is_success
     except httpx.HTTPError:
         return False
+
+
+def test_a_batch_is_submitted_watched_to_its_end_and_fetched(serving: tuple[Installation, str]) -> None:
+    installation, _ = serving
+    names = ("roman", "ttl-cache", "split-money")
+    lines = [json.dumps(SPECS[name]) for name in names]
+    (installation.home / "three.jsonl").write_text("\n".join([*lines, lines[0]]), encoding="utf-8")
+
+    done = installation.consensus("submit", "three.jsonl", "--name", "three", "--watch")
+
+    # Two of the three are rejected.
+    assert done.returncode == 1, done.stderr
+    batch_id = done.stdout.strip()
+    assert batch_id.startswith("batch_")
+    assert f"{batch_id}: 3 runs; 1 line like an earlier one" in done.stderr
+    assert "finished: 3 of 3 (100 %); 1 accepted, 2 rejected" in done.stderr
+    assert done.stderr.rstrip().endswith("(simulated)")
+
+    fetched = installation.consensus("results", batch_id, "-o", "out.jsonl")
+    assert (fetched.returncode, fetched.stdout, fetched.stderr) == (0, "", "")
+    runs = [json.loads(line) for line in (installation.home / "out.jsonl").read_text("utf-8").splitlines()]
+    assert [(run["line"], run["external_id"], run["outcome"]) for run in runs] == [
+        (1, "roman", "accepted"),
+        (2, "ttl-cache", "rejected"),
+        (3, "split-money", "rejected"),
+    ]
+    log = json.loads(installation.consensus("results", batch_id, "--format", "sarif").stdout)
+    assert log["runs"][0]["properties"]["outcomes"] == {"accepted": 1, "rejected": 2}
+    assert log["runs"][0]["results"]
+
+    again = installation.consensus("submit", "three.jsonl", "--name", "three")
+    assert again.stdout.strip() == batch_id
+    assert "was submitted before" in again.stderr

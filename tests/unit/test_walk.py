@@ -20,7 +20,13 @@ from workers.providers.base import (
     RefusedError,
 )
 from workers.providers.chain import Link
-from workers.stages.walk import MOST_DELIVERIES, MOST_DELIVERIES_WHEN_DOWN, SeatFailedError, Walk
+from workers.stages.walk import (
+    HELD_SECONDS,
+    MOST_DELIVERIES,
+    MOST_DELIVERIES_WHEN_DOWN,
+    SeatFailedError,
+    Walk,
+)
 
 A = Link(provider="one", model="a", family="alder")
 A2 = Link(provider="one", model="a2", family="alder")
@@ -118,21 +124,79 @@ def test_a_seat_comes_back_for_the_shortest_wait_when_nobody_answers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_batch", "deliveries", "comes_back"),
-    [
-        (False, MOST_DELIVERIES_WHEN_DOWN - 1, True),
-        (False, MOST_DELIVERIES_WHEN_DOWN, False),
-        (True, MOST_DELIVERIES_WHEN_DOWN, True),
-        (True, MOST_DELIVERIES, False),
-    ],
+    ("deliveries", "comes_back"), [(MOST_DELIVERIES_WHEN_DOWN - 1, True), (MOST_DELIVERIES_WHEN_DOWN, False)]
 )
-def test_patience_with_a_provider_that_is_down_ends(
-    is_batch: bool, deliveries: int, comes_back: bool
-) -> None:
-    way, _ = walk(A, refusal=refuses(A, 9.0), is_batch=is_batch, deliveries=deliveries)
+def test_patience_with_a_provider_that_is_down_ends(deliveries: int, comes_back: bool) -> None:
+    way, _ = walk(A, refusal=refuses(A, 9.0), deliveries=deliveries)
 
     with pytest.raises(SlotTimeoutError if comes_back else SeatFailedError):
         way.answer()
+
+
+@pytest.mark.parametrize(
+    ("kind", "retry_seconds", "wait_seconds"),
+    [("overload", 9.0, 9.0), ("quota", None, HELD_SECONDS), ("auth", None, HELD_SECONDS)],
+)
+def test_a_batch_waits_for_an_account_that_is_away_at_no_cost_to_its_seats(
+    kind: str, retry_seconds: float | None, wait_seconds: float
+) -> None:
+    deliveries = 10 * MOST_DELIVERIES
+    way, asked = walk(A, refusal=refuses(A, retry_seconds, kind), is_batch=True, deliveries=deliveries)
+
+    with pytest.raises(SlotTimeoutError) as raised:
+        way.answer()
+
+    assert (raised.value.wait_seconds, raised.value.is_held, asked) == (wait_seconds, True, [])
+
+
+def test_a_batch_waits_for_its_turn_at_no_cost_to_its_seats() -> None:
+    line = SlotTimeoutError("the line is long", wait_seconds=30)
+    way, _ = walk(A, ends={A: line}, is_batch=True, deliveries=10 * MOST_DELIVERIES)
+
+    with pytest.raises(SlotTimeoutError) as raised:
+        way.answer()
+
+    assert (raised.value.wait_seconds, raised.value.is_held) == (30, True)
+
+
+@pytest.mark.parametrize(("deliveries", "comes_back"), [(1, True), (MOST_DELIVERIES, False)])
+def test_a_batchs_seat_that_another_link_failed_waits_for_the_rest_of_its_chain_but_not_for_ever(
+    deliveries: int, comes_back: bool
+) -> None:
+    way, asked = walk(
+        A,
+        B,
+        ends={B: BadRequestError("400")},
+        refusal=refuses(A, None, "quota"),
+        is_batch=True,
+        deliveries=deliveries,
+    )
+
+    with pytest.raises(SlotTimeoutError if comes_back else SeatFailedError) as raised:
+        way.answer()
+
+    assert asked == [B]
+    assert getattr(raised.value, "is_held", False) is False
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_an_account_found_empty_ends_a_seat_somebody_waits_for_and_defers_one_of_a_batch(
+    is_batch: bool,
+) -> None:
+    way, _ = walk(A, ends={A: QuotaError("402")}, is_batch=is_batch)
+
+    with pytest.raises(SlotTimeoutError if is_batch else SeatFailedError):
+        way.answer()
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_a_batch_asks_again_where_an_account_was_empty_before(is_batch: bool) -> None:
+    before = {("one", "a"): Asked(requests=1, error_kind="quota", error="402")}
+    way, asked = walk(A, B, asked_before=before, is_batch=is_batch)
+
+    way.answer()
+
+    assert asked == ([A] if is_batch else [B])
 
 
 def test_an_empty_account_is_no_reason_to_come_back() -> None:

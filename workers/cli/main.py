@@ -22,6 +22,8 @@ from workers.cli import (
     score,
     serve,
     simulate,
+    status,
+    submit,
     trajectories,
 )
 from workers.cli.plain import plain
@@ -42,6 +44,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 run.register(app)
+submit.register(app)
+status.register(app)
 inspect.register(app)
 limits.register(app)
 results.register(app)

@@ -1,4 +1,4 @@
-"""`run`, `status` and `cancel`: one run, from submission to verdict."""
+"""`run`: one spec, from submission to verdict."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.syntax import Syntax
-from rich.table import Table
 
-from workers.cli.client import Client, RunEvent
+from workers.cli.client import Client
 from workers.cli.code import read_alarms, read_code, read_tests
 from workers.cli.follow import follow_one
 from workers.cli.money import usage_line
 from workers.cli.reach import connected
 from workers.cli.verdict_panel import verdict_panel
-from workers.cli.view import RunView, clean, outcome_text
+from workers.cli.view import RunView, clean
 from workers.core.budget import MOST_BUDGET_TOKENS, MOST_USD
 from workers.core.submission import MAX_SPEC_BYTES, decode_spec
 from workers.errors import InputError
@@ -36,8 +35,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="print the result as one JS
 
 def register(app: typer.Typer) -> None:
     app.command()(run)
-    app.command()(status)
-    app.command()(cancel)
 
 
 def run(
@@ -84,7 +81,7 @@ def run(
     body: dict[str, Any] = {
         "spec": TRIAGE_SPEC if spec is None else read_spec(spec),
         "team": team or ("sast-triage" if sarif else "consensus"),
-        **_budget(budget_usd, budget_tokens),
+        **budget_fields(budget_usd, budget_tokens),
     }
     if code is not None:
         if spec == str(code) == "-":
@@ -112,11 +109,11 @@ def run(
     if as_json:
         print_json(detail)
     else:
-        _print_verdict(view, detail, console)
+        print_verdict(view, detail, console)
     return EXIT_CODES.get(detail["outcome"] or detail["state"], 2)
 
 
-def _budget(usd: float | None, tokens: int | None) -> dict[str, Any]:
+def budget_fields(usd: float | None, tokens: int | None) -> dict[str, Any]:
     """The budget's fields of a request body. Raises: InputError."""
     # Rounded to what a budget is counted in: a smaller one would be none.
     rounded = None if usd is None else round(usd, 6)
@@ -148,47 +145,6 @@ def _cancel_on_interrupt(client: Client, run_id: str, console: Console) -> None:
     client.cancel(run_id)
 
 
-def status(
-    run_id: Annotated[str, typer.Argument(metavar="ID", help="a run's id")], as_json: AsJson = False
-) -> int:
-    """Show a run as it is now."""
-    with connected(may_start=False) as client:
-        detail = client.run(run_id)
-        if as_json:
-            print_json(detail)
-            return 0
-        console = Console(highlight=False)
-        view = RunView(title=detail["external_id"] or detail["id"], run_id=detail["id"])
-        for event in client.provenance(run_id)["events"]:
-            view.apply(_event(event))
-    if detail["state"] in {"finished", "cancelled"}:
-        _print_verdict(view, detail, console)
-    else:
-        table = Table(title=f"{detail['state']}: {detail['id']}", box=None)
-        for column in ("stage", "seat", "state", "note"):
-            table.add_column(column)
-        for seat in view.seats.values():
-            table.add_row(seat.stage, seat.name, seat.state, escape(seat.note))
-        console.print(table)
-        console.print(f"[dim]{usage_line(detail)}[/]")
-    return 0
-
-
-def cancel(
-    run_id: Annotated[str, typer.Argument(metavar="ID", help="a run's id")], as_json: AsJson = False
-) -> int:
-    """Cancel a run. One that has ended stays as it ended."""
-    with connected(may_start=False) as client:
-        detail = client.cancel(run_id)
-    if as_json:
-        print_json(detail)
-    elif detail["state"] == "cancelled":
-        Console(highlight=False).print(outcome_text("cancelled"), detail["id"])
-    else:
-        Console(highlight=False).print(detail["id"], "had already ended:", outcome_text(detail["outcome"]))
-    return 0
-
-
 def read_spec(place: str) -> str:
     """The text of a spec file or of standard input. Raises: InputError."""
     if place == "-":
@@ -212,10 +168,6 @@ def _title(spec: str) -> str:
     return first if len(first) <= 60 else first[:59] + "…"
 
 
-def _event(item: dict[str, Any]) -> RunEvent:
-    return RunEvent(seq=item["seq"], kind=item["kind"], at=item["at"], payload=item["payload"] or {})
-
-
 def _files_to_print(verdict: dict[str, Any]) -> list[tuple[str, str]]:
     """The code that the run wrote: of a folder under review only what the lead changed."""
     files = verdict["files"]
@@ -233,7 +185,8 @@ def print_code(path: str, text: str, console: Console) -> None:
     console.print(syntax.highlight(text), soft_wrap=True)
 
 
-def _print_verdict(view: RunView, detail: dict[str, Any], console: Console) -> None:
+def print_verdict(view: RunView, detail: dict[str, Any], console: Console) -> None:
+    """What a run that has ended came to: its code, its claims, what it used."""
     verdict = clean(detail["verdict"]) or {"files": {}}
     for path, text in _files_to_print(verdict):
         console.rule(escape(path), style="dim", align="left")

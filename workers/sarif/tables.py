@@ -46,7 +46,7 @@ def to_csv(results: Sequence[Result]) -> str:
     writer.writerow(COLUMNS)
     for item in results:
         row = _row(item)
-        writer.writerow([_cell(row[name]) for name in COLUMNS])
+        writer.writerow([cell(row[name]) for name in COLUMNS])
     return out.getvalue()
 
 
@@ -75,7 +75,8 @@ def _row(item: Result) -> dict[str, Any]:
     }
 
 
-def _cell(value: object) -> object:
+def cell(value: object) -> object:
+    """A value as a cell of CSV that no spreadsheet takes for a formula; lists are joined by blanks."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):

@@ -9,15 +9,12 @@ from typing import Any
 from urllib.parse import quote
 
 from workers.sarif.results import Result, RunFacts
+from workers.sarif.rules import LEVELS, ORDER, RuleBook
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-#: GitHub takes this many results of a run, and this many tags of a rule.
-MAX_RESULTS, MAX_TAGS = 25_000, 20
+#: GitHub takes this many results of a run.
+MAX_RESULTS = 25_000
 
-_LEVELS = {"critical": "error", "high": "error", "medium": "warning", "low": "note"}
-_ORDER = {"critical": 0, "high": 1, "medium": 2, "low": 3}
-#: The middle of each band of GitHub's scale.
-_SCORES = {"critical": "9.5", "high": "8.0", "medium": "5.5", "low": "2.0"}
 #: Bumped when what goes into a fingerprint changes; old and new must not be compared.
 _FINGERPRINT = "consensusClaim/v1"
 
@@ -30,22 +27,23 @@ def to_sarif(
     Claims that were killed or dismissed are suppressed with their ground. What stands comes first, worst first; beyond
     `MAX_RESULTS` the rest is left out and a notification says how many.
     """
-    ordered = sorted(results, key=lambda item: (not item.stands, item.is_suppressed, _ORDER[item.severity]))
+    ordered = sorted(results, key=lambda item: (not item.stands, item.is_suppressed, ORDER[item.severity]))
     kept = ordered[:MAX_RESULTS]
-    rules = _rules(kept)
-    index = {rule["id"]: number for number, rule in enumerate(rules)}
+    book = RuleBook()
+    for item in sorted(kept, key=lambda item: item.rule_id):
+        book.index(item)
     seen: Counter[str] = Counter()
-    notes = [note for facts, verdict in runs for note in _notes(facts, verdict)]
+    notes = [told for facts, verdict in runs for told in notes_of(facts, verdict)]
     if len(ordered) > len(kept):
         notes.append(
-            _note("warning", f"{len(ordered) - len(kept)} further results are left out; {MAX_RESULTS} fit")
+            note("warning", f"{len(ordered) - len(kept)} further results are left out; {MAX_RESULTS} fit")
         )
     return {
         "$schema": SCHEMA,
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {"driver": {"name": "Consensus", "semanticVersion": version, "rules": rules}},
+                "tool": {"driver": {"name": "Consensus", "semanticVersion": version, "rules": book.rules()}},
                 "automationDetails": {"id": _category(runs)},
                 "invocations": [
                     {
@@ -55,7 +53,7 @@ def to_sarif(
                     }
                 ],
                 "columnKind": "unicodeCodePoints",
-                "results": [_result(item, index[item.rule_id], seen) for item in kept],
+                "results": [result_object(item, book.index(item), seen) for item in kept],
                 "properties": {
                     "runs": [facts.run_id for facts, _ in runs],
                     "outcomes": [facts.outcome for facts, _ in runs],
@@ -66,38 +64,8 @@ def to_sarif(
     }
 
 
-def _rules(results: Sequence[Result]) -> list[dict[str, Any]]:
-    by_id: dict[str, list[Result]] = {}
-    for item in results:
-        by_id.setdefault(item.rule_id, []).append(item)
-    return [_rule(rule_id, items) for rule_id, items in sorted(by_id.items())]
-
-
-def _rule(rule_id: str, results: Sequence[Result]) -> dict[str, Any]:
-    worst = min((item.severity for item in results), key=_ORDER.__getitem__)
-    weaknesses = sorted({item.cwe for item in results if item.cwe})
-    categories = sorted({item.category for item in results})
-    is_security = bool(weaknesses) or "security" in categories
-    tags = [*(["security"] if is_security else []), *(f"external/cwe/cwe-{cwe:03d}" for cwe in weaknesses)]
-    tags += [category for category in categories if category not in tags]
-    what = f"CWE-{weaknesses[0]}" if len(weaknesses) == 1 else rule_id
-    return {
-        "id": rule_id,
-        "shortDescription": {"text": f"{what}: {', '.join(categories)[:200]}"},
-        "defaultConfiguration": {"level": _LEVELS[worst]},
-        **(
-            {"helpUri": f"https://cwe.mitre.org/data/definitions/{weaknesses[0]}.html"}
-            if len(weaknesses) == 1
-            else {}
-        ),
-        "properties": {
-            "tags": tags[:MAX_TAGS],
-            **({"security-severity": _SCORES[worst]} if is_security else {}),
-        },
-    }
-
-
-def _result(item: Result, rule_index: int, seen: Counter[str]) -> dict[str, Any]:
+def result_object(item: Result, rule_index: int, seen: Counter[str]) -> dict[str, Any]:
+    """A SARIF result. `seen` counts what the log holds already, so that equal places get fingerprints of their own."""
     key = _line_hash(item)
     seen[key] += 1
     flagged = (
@@ -108,7 +76,7 @@ def _result(item: Result, rule_index: int, seen: Counter[str]) -> dict[str, Any]
         "ruleIndex": rule_index,
         "kind": "fail",
         # What does not stand is told, and blocks nobody.
-        "level": _LEVELS[item.severity] if item.stands else "note",
+        "level": LEVELS[item.severity] if item.stands else "note",
         "message": {"text": f"{item.text} ({flagged}; {item.why})"},
         **({"locations": [_location(item)]} if item.path else {}),
         **({"codeFlows": [_code_flow(item)]} if item.flow else {}),
@@ -163,10 +131,10 @@ def _suppression(item: Result) -> dict[str, Any]:
     return {"kind": "external", "status": "accepted", "justification": why}
 
 
-def _notes(facts: RunFacts, verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
+def notes_of(facts: RunFacts, verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Why a run is degraded, and the coverage receipt: what nobody looked at."""
     notes = [
-        _note("error", f"{facts.run_id}: {reason['code']}: {reason['detail']}")
+        note("error", f"{facts.run_id}: {reason['code']}: {reason['detail']}")
         for reason in verdict.get("reasons", ())
     ]
     coverage = verdict.get("coverage", {})
@@ -175,23 +143,24 @@ def _notes(facts: RunFacts, verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
         ("thinly_reviewed", "seen by too few for a quorum"),
     ):
         notes += [
-            _note(
+            note(
                 "warning", f"{facts.run_id}: {words}: {span['path']}, lines {span['start']} to {span['end']}"
             )
             for span in coverage.get(name, ())
         ]
     notes += [
-        _note("note", f"{facts.run_id}: left out: {item['path']}: {item['reason']}")
+        note("note", f"{facts.run_id}: left out: {item['path']}: {item['reason']}")
         for item in coverage.get("left_out", ())
     ]
     notes += [
-        _note("warning", f"{facts.run_id}: {item['reviewer']} abstained: {item['cause']}")
+        note("warning", f"{facts.run_id}: {item['reviewer']} abstained: {item['cause']}")
         for item in coverage.get("abstained", ())
     ]
     return notes
 
 
-def _note(level: str, text: str) -> dict[str, Any]:
+def note(level: str, text: str) -> dict[str, Any]:
+    """A SARIF notification."""
     return {"level": level, "message": {"text": text}}
 
 

@@ -258,3 +258,12 @@ def test_if_the_share_fits_at_first_the_lead_can_take_it_whatever_the_others_do(
             assert isinstance(how, int)
             run.settle(what, how)
     assert run.ask(share, is_lead=True) == fits_at_first
+
+
+@pytest.mark.parametrize(("spent", "is_for_now"), [(600, True), (601, False)])
+def test_room_that_is_only_promised_to_others_may_come_back(spent: int, is_for_now: bool) -> None:
+    """1000 tokens: 300 promised and 400 wanted do not fit beside 600; without what is promised they just do."""
+    held = account(tokens=1000, spent=Amount(output_tokens=spent), reserved=Amount(output_tokens=300))
+    found = refusal(held, Amount(output_tokens=400), is_lead=False)
+    assert found is not None
+    assert found.is_for_now is is_for_now

@@ -11,7 +11,10 @@ from workers.governor.accounts import (
     LONG_RESET_SECONDS,
     LONGEST_LOW_SECONDS,
     Accounts,
+    AccountState,
     LowQuota,
+    Outlook,
+    outlook,
 )
 from workers.governor.base import Headroom
 from workers.governor.breaker import FAILURES_TO_OPEN, HOPELESS_OPEN_SECONDS
@@ -162,3 +165,27 @@ def test_an_empty_account_that_nobody_asks_again_does_not_keep_the_mode_on(
     assert accounts.refusal("openai", "aa") is not None
     accounts.failed("openai", "aa", kind="quota", reason="402")
     assert accounts.low_quota() is not None
+
+
+def told(provider: str, state: str, seconds_left: float = 60.0) -> AccountState:
+    return AccountState(provider=provider, key_digest="k", state=state, reason="", seconds_left=seconds_left)
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ([], Outlook.GOOD),
+        ([told("a", "quota")], Outlook.GOOD),
+        ([told("a", "quota"), told("b", "low")], Outlook.GOOD),
+        ([told("a", "quota"), told("b", "overload")], Outlook.AWAY),
+        ([told("a", "quota"), told("b", "overload", 0)], Outlook.TRIAL),
+        # A key that is not ours any more says nothing.
+        ([told("a", "quota"), told("c", "good")], Outlook.GOOD),
+    ],
+)
+def test_providers_are_away_when_none_of_ours_answers(states: list[AccountState], expected: Outlook) -> None:
+    assert outlook(states, {("a", "k"), ("b", "k")}) is expected
+
+
+def test_without_any_account_seats_say_what_is_missing() -> None:
+    assert outlook([told("a", "quota")], set()) is Outlook.GOOD

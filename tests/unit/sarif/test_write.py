@@ -20,8 +20,9 @@ from workers.core.proof import TEST_PATH
 from workers.sarif import write
 from workers.sarif.read import read_sarif
 from workers.sarif.results import Result, RunFacts, results_of
+from workers.sarif.rules import MAX_TAGS
 from workers.sarif.tables import COLUMNS, to_csv, to_jsonl
-from workers.sarif.write import MAX_TAGS, to_sarif
+from workers.sarif.write import to_sarif
 
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "data" / "sarif" / "sarif-2.1.0-rtm.5.json").read_text(encoding="utf-8")

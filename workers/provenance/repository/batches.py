@@ -192,6 +192,7 @@ class Count:
 
     progress: Progress
     finished_lately: int
+    is_simulated: bool
     at: dt.datetime
 
 
@@ -213,6 +214,7 @@ def progress(connection: Connection, batch_id: str) -> Count:
             *(func.count().filter(ended, runs.c.outcome == outcome).label(outcome) for outcome in Outcome),
             func.count().filter(runs.c.state == RunState.CANCELLED).label("cancelled"),
             func.count().filter(ended, lately).label("finished_lately"),
+            func.coalesce(func.bool_or(runs.c.is_simulated), False).label("is_simulated"),
             func.now().label("at"),
         ).where(runs.c.batch_id == batch_id)
     ).one()
@@ -226,6 +228,7 @@ def progress(connection: Connection, batch_id: str) -> Count:
             cancelled=row.cancelled,
         ),
         finished_lately=row.finished_lately,
+        is_simulated=row.is_simulated,
         at=row.at,
     )
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, bindparam, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
+from workers.core.batch import BatchState
 from workers.core.budget import Amount, Budget
 from workers.core.run import Outcome, RunState, SeatState, sources_of
 from workers.core.webhook import WebhookEvent
 from workers.errors import IdempotencyConflictError, NotFoundError, StateError
 from workers.provenance import ledger, payload
 from workers.provenance.digest import GENESIS, canonical, digest
-from workers.provenance.models import DEFAULT_TENANT, payloads, runs, stages, tenants
-from workers.provenance.repository import calls, deliveries
+from workers.provenance.models import DEFAULT_TENANT, batches, payloads, runs, stages, tenants
+from workers.provenance.repository import budgets, calls, deliveries
 from workers.provenance.repository.usage import usd_number
 
 
@@ -295,6 +296,7 @@ def cancel(connection: Connection, run_id: str, *, tenant_id: str, at: dt.dateti
     with ledger.writer(connection, run_id) as log:
         if log.state not in sources_of(RunState.CANCELLED):
             return get(connection, run_id, tenant_id=tenant_id), False
+        budgets.hold_batch(connection, log.batch_id)
         connection.execute(
             update(runs)
             .where(runs.c.run_id == run_id)
@@ -307,17 +309,36 @@ def cancel(connection: Connection, run_id: str, *, tenant_id: str, at: dt.dateti
         )
         # Those still in flight are broken off within seconds and say so themselves; the others never will.
         calls.orphan_run(connection, run_id)
+        budgets.charge_batch(connection, [run_id])
         log.append("run.cancelled", {}, at=at)
         deliveries.note_run_event(connection, run_id, WebhookEvent.RUN_CANCELLED)
     return get(connection, run_id, tenant_id=tenant_id), True
 
 
 def cancelled_among(connection: Connection, run_ids: list[str]) -> set[str]:
-    """Those of the given runs that have been cancelled."""
+    """Those of the given runs that have been cancelled, themselves or with their batch."""
     if not run_ids:
         return set()
     rows = connection.execute(
-        select(runs.c.run_id).where(runs.c.run_id.in_(run_ids), runs.c.state == RunState.CANCELLED)
+        select(runs.c.run_id)
+        .outerjoin(batches, batches.c.batch_id == runs.c.batch_id)
+        .where(
+            runs.c.run_id.in_(run_ids),
+            or_(runs.c.state == RunState.CANCELLED, batches.c.state == BatchState.CANCELLED),
+        )
+    )
+    return {row.run_id for row in rows}
+
+
+def batch_of(connection: Connection, run_id: str) -> str | None:
+    """The batch that the run belongs to, None for a run of its own (or none at all)."""
+    return connection.scalar(select(runs.c.batch_id).where(runs.c.run_id == run_id))
+
+
+def of_batches(connection: Connection, run_ids: Iterable[str]) -> set[str]:
+    """Those of the given runs that belong to a batch."""
+    rows = connection.execute(
+        select(runs.c.run_id).where(runs.c.run_id.in_(sorted(run_ids)), runs.c.batch_id.is_not(None))
     )
     return {row.run_id for row in rows}
 
