@@ -19,7 +19,8 @@ from workers.errors import InputError
 if TYPE_CHECKING:
     from workers.agentlens.settings import ScoringSettings
     from workers.agentlens.tier import Tier
-    from workers.cli.score_cohort import Cohort, Request
+    from workers.cli.score_cohort import Request
+    from workers.scoring.cohort import Cohort
 
 EXIT_GATE = 1
 EXIT_SKIPPED = 2
@@ -118,8 +119,8 @@ def _scored(
     request: Request, form: str | None, output: Path | None, *, is_export: bool, say: Console
 ) -> Cohort:
     """Score, and write what was asked for."""
+    from workers.cli.destination import destination
     from workers.cli.score_cohort import score_cohort
-    from workers.cli.score_files import destination
     from workers.cli.score_progress import shown
 
     with (
@@ -199,9 +200,10 @@ def _tiers(option: str, names: str | None) -> frozenset[Tier]:
 
 def _report(cohort: Cohort, form: str | None, out: BinaryIO | None) -> None:
     """Write the report in its form; `out` None stands for standard output beside an export."""
-    from workers.cli.score_files import destination, write_csv, write_json, write_parquet
-    from workers.cli.score_html import write_html
-    from workers.cli.score_table import print_cohort
+    from workers.cli.destination import destination
+    from workers.scoring.forms import write_csv, write_json, write_parquet
+    from workers.scoring.page import write_html
+    from workers.scoring.table import print_cohort
 
     if form is None:
         print_cohort(cohort, Console(highlight=False))
@@ -220,14 +222,14 @@ def _report(cohort: Cohort, form: str | None, out: BinaryIO | None) -> None:
 
 
 def _export(cohort: Cohort, out: BinaryIO, output: Path | None, say: Console) -> None:
-    from workers.cli.score_files import write_sft
+    from workers.scoring.forms import write_sft
 
     number = write_sft(cohort, out)
     say.print(f"[dim]{number:,} of {len(cohort.runs):,} runs exported to {escape(plain(str(output)))}[/]")
 
 
 def _say_skipped(cohort: Cohort, say: Console) -> None:
-    from workers.cli.score_table import skipped
+    from workers.scoring.table import skipped
 
     if cohort.skipped:
         say.print(skipped(cohort), end="")

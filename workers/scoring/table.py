@@ -11,8 +11,8 @@ from rich.text import Text
 
 from workers.agentlens.mechanisms import MEANING
 from workers.agentlens.tier import Tier
-from workers.cli.plain import plain
-from workers.cli.score_cohort import Cohort
+from workers.plain import plain
+from workers.scoring.cohort import Cohort
 from workers.trajectories import Skipped
 
 TIER_STYLE: Final = {
