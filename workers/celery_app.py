@@ -63,7 +63,16 @@ def configure(settings: Settings) -> Celery:
                     "queue": Queue.CONTROL.value,
                     "expires": settings.rescue_seconds * 2,
                 },
-            }
+            },
+            "score-tend": {
+                "task": TaskName.SCORE_TEND.value,
+                "schedule": settings.rescue_seconds,
+                "options": {
+                    "priority": message_priority(TaskName.SCORE_TEND),
+                    "queue": Queue.CONTROL.value,
+                    "expires": settings.rescue_seconds * 2,
+                },
+            },
         },
     )
     return app

@@ -9,6 +9,7 @@ class Queue(StrEnum):
     LLM = "llm"
     SANDBOX = "sandbox"
     CONTROL = "control"
+    SCORING = "scoring"
 
 
 class TaskName(StrEnum):
@@ -23,6 +24,9 @@ class TaskName(StrEnum):
     FINISH = "finish"
     ADVANCE = "advance"
     RESCUE = "rescue"
+    SCORE = "score"
+    SCORE_ADVANCE = "score-advance"
+    SCORE_TEND = "score-tend"
 
 
 #: Redis keeps one list a step and serves the lowest number first.
@@ -39,6 +43,9 @@ _DEPTH = {
     TaskName.REVIEW: 3,
     TaskName.CODER: 4,
     TaskName.RESCUE: 0,
+    TaskName.SCORE: 3,
+    TaskName.SCORE_ADVANCE: 0,
+    TaskName.SCORE_TEND: 0,
 }
 
 #: What a batch's messages stand behind: every interactive one.
@@ -55,4 +62,7 @@ def queue_of(task: TaskName) -> Queue:
     that model calls wait in."""
     if task is TaskName.GATE:
         return Queue.SANDBOX
-    return Queue.CONTROL if task in {TaskName.ADVANCE, TaskName.FINISH, TaskName.RESCUE} else Queue.LLM
+    if task in {TaskName.SCORE, TaskName.SCORE_ADVANCE}:
+        return Queue.SCORING
+    control = {TaskName.ADVANCE, TaskName.FINISH, TaskName.RESCUE, TaskName.SCORE_TEND}
+    return Queue.CONTROL if task in control else Queue.LLM

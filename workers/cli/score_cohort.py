@@ -12,11 +12,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from workers.agentlens.duplicates import actions
 from workers.agentlens.settings import DEFAULT_SETTINGS, ScoringSettings
 from workers.agentlens.tier import Tier
 from workers.errors import InputError, UnavailableError
 from workers.scoring.cohort import Cohort, groups, without_copies
-from workers.scoring.spool import Entry, InputFile, ReadTask, Scored, ScoreTask, read_files, score_runs
+from workers.scoring.spool import (
+    Entry,
+    InputFile,
+    ReadTask,
+    Scored,
+    ScoreTask,
+    read_files,
+    score_runs,
+    spooled_run,
+)
 from workers.trajectories import Skipped, load_labels, shown, walk
 
 _FILES_AT_ONCE = 16
@@ -70,7 +80,13 @@ def score_cohort(request: Request, spool: Path, progress: Progress) -> Cohort:
                 f"{request.labels}: names none of the {len(entries)} runs by id, path or problem; "
                 f"the first run's id is {entries[0].trajectory_id}"
             )
-        scored = _score(request, without_copies(entries), spool, progress, each)
+        scored = _score(
+            request,
+            without_copies(entries, lambda n: actions(spooled_run(entries[n]).trajectory.states)),
+            spool,
+            progress,
+            each,
+        )
     return Cohort.of(files, scored, skipped, request.settings)
 
 

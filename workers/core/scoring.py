@@ -30,6 +30,9 @@ class ScoringStage(StrEnum):
     MERGE = "merge"
 
 
+UPLOADED: Final = "uploaded"
+UPLOADED_SINCE: Final = "uploaded-since"
+
 STAGES: Final = tuple(ScoringStage)
 
 #: Stages that have one part, without which there is nothing to go on with.

@@ -82,7 +82,7 @@ readings = Table(
     Column("reading_id", Text, primary_key=True),
     Column("unit_key", Text, nullable=False),
     Column("asked", Text, nullable=False),
-    Column("items", Text, nullable=False),
+    Column("contents", Text, nullable=False),
     _now("created_at"),
 )
 Index("ix_readings_unit", readings.c.tenant_id, readings.c.unit_key)
@@ -165,6 +165,7 @@ scoring_parts = Table(
     Column("number", Integer, primary_key=True),
     Column("label", Text),  # the problem, as JSON
     Column("work", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
+    Column("donors", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
     Column("state", Text, nullable=False),
     Column("owner", Text),
     Column("lease_expires_at", TIME),

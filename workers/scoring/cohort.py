@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from workers.agentlens.cohort import summarise
-from workers.agentlens.duplicates import Duplicate, Original, actions, copies
+from workers.agentlens.duplicates import Duplicate, Original, copies
 from workers.agentlens.settings import ScoringSettings
-from workers.scoring.spool import Entry, InputFile, Scored, problem_donors, spooled_run
+from workers.scoring.spool import Entry, InputFile, Scored, problem_donors
 from workers.trajectories import Skipped
 
 _RUNS_AT_ONCE = 256
@@ -17,13 +17,14 @@ _RUNS_AT_ONCE = 256
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Cohort:
     """Everything scored, in the order of paths and ids. Documents and kept assessments lie in the spool and
-    go with it."""
+    go with it. comparison: with the night before, for a scoring that is made every night."""
 
     files: tuple[InputFile, ...]
     runs: tuple[Scored, ...]
     skipped: tuple[Skipped, ...]
     summary: dict[str, object]
     settings: ScoringSettings
+    comparison: Mapping[str, object] | None = None
 
     @property
     def counted(self) -> Iterator[Scored]:
@@ -64,10 +65,11 @@ class Cohort:
         return [run.entry for run in self.runs if run.entry.problem == name]
 
 
-def without_copies(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries, those that are copies or beginnings of others marked as such."""
+def without_copies(entries: Sequence[Entry], did: Callable[[int], Sequence[Hashable]]) -> list[Entry]:
+    """The entries, those that are copies or beginnings of others marked as such. did: what the run at a position
+    did, as in `copies`."""
     marked = list(entries)
-    of_others = copies(entries, lambda n: actions(spooled_run(entries[n]).trajectory.states))
+    of_others = copies(entries, did)
     for position, original in of_others.items():
         of = Original(path=original.path, trajectory_id=original.trajectory_id)
         marked[position] = dataclasses.replace(entries[position], original=of)

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final
 import orjson
 
 from workers.agentlens.curation import sft_record
-from workers.agentlens.report import report_document, to_bytes
+from workers.agentlens.report import as_json, report_document, to_bytes
 from workers.errors import TrajectoryError
 from workers.scoring.cohort import Cohort
 from workers.scoring.spool import InputFile, Scored, fetch, kept_assessment
@@ -60,20 +60,29 @@ COLUMNS: Final[dict[str, str]] = {
 """The columns of CSV and parquet, one row a run; signals as in the JSON form, warnings joined by "; "."""
 
 
-def write_json(cohort: Cohort, out: BinaryIO) -> None:
-    """The report's fixed JSON form (AGENTLENS §9), the same bytes as if it were made in memory."""
+def json_frame(cohort: Cohort) -> tuple[bytes, bytes]:
+    """What stands before the first assessment and behind the last one in the JSON form. A cohort that was compared
+    with the night before says so in `night_before`."""
     empty = report_document(
         [],
         cohort=cohort.summary,
         settings=cohort.settings,
         skipped=[(item.path, item.error) for item in cohort.skipped],
     )
+    if cohort.comparison is not None:
+        empty |= {"night_before": as_json(cohort.comparison)}
     head, opening, tail = to_bytes(empty).partition(b'"assessments":[')
-    out.write(head + opening)
+    return head + opening, tail + b"\n"
+
+
+def write_json(cohort: Cohort, out: BinaryIO) -> None:
+    """The report's fixed JSON form (AGENTLENS §9), the same bytes as if it were made in memory."""
+    head, tail = json_frame(cohort)
+    out.write(head)
     for number, run in enumerate(cohort.runs):
         out.write(b"," if number else b"")
         out.write(fetch(run.document))
-    out.write(tail + b"\n")
+    out.write(tail)
 
 
 def write_csv(cohort: Cohort, out: BinaryIO) -> None:

@@ -22,13 +22,13 @@ RunPlace = tuple[str, int]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class NewReading:
-    """A file that was read. unit_key: digest of its content, its path and the reader. items: a JSON object for each
+    """A file that was read. unit_key: digest of its content, its path and the reader. contents: a JSON object for each
     run and each record that was skipped. packed: the runs by position."""
 
     reading_id: str
     unit_key: str
     asked: Asked
-    items: Sequence[Mapping[str, Any]]
+    contents: Sequence[Mapping[str, Any]]
     packed: Mapping[int, bytes]
 
 
@@ -41,7 +41,7 @@ def store(connection: Connection, reading: NewReading, *, tenant_id: str) -> Non
             reading_id=reading.reading_id,
             unit_key=reading.unit_key,
             asked=json.dumps(dict(reading.asked), sort_keys=True),
-            items=json.dumps(list(reading.items)),
+            contents=json.dumps(list(reading.contents)),
         )
         .on_conflict_do_nothing()
         .returning(readings.c.reading_id)
@@ -74,7 +74,7 @@ def find(
     return found
 
 
-def items(
+def contents(
     connection: Connection, reading_ids: Collection[str], *, tenant_id: str
 ) -> dict[str, list[dict[str, Any]]]:
     """What the readings hold, without the runs themselves."""
@@ -82,12 +82,12 @@ def items(
     wanted = sorted(set(reading_ids))
     for start in range(0, len(wanted), _MOST_AT_ONCE):
         rows = connection.execute(
-            select(readings.c.reading_id, readings.c.items).where(
+            select(readings.c.reading_id, readings.c.contents).where(
                 readings.c.tenant_id == tenant_id,
                 readings.c.reading_id.in_(wanted[start : start + _MOST_AT_ONCE]),
             )
         )
-        found |= {row.reading_id: json.loads(row.items) for row in rows}
+        found |= {row.reading_id: json.loads(row.contents) for row in rows}
     return found
 
 

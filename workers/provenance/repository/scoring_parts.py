@@ -6,7 +6,7 @@ import dataclasses
 import datetime as dt
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, func, insert, or_, select, tuple_, update
 
@@ -14,13 +14,18 @@ from workers.core.scoring import OPEN_PARTS, OPEN_STATES, PartKey, PartState, Sc
 from workers.provenance.digest import keepable
 from workers.provenance.scoring_models import scoring_parts, scorings
 
+_ROWS_AT_ONCE: Final = 1000
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class NewPart:
-    """A piece of work to open. work: numbers of files or runs. label: the problem it is about."""
+    """A piece of work to open. work: numbers of files or runs; is_done if there is none left to do. donors: numbers
+    of the runs that references are drawn from. label: the problem it is about."""
 
     number: int
     work: Sequence[int] = ()
+    donors: Sequence[int] = ()
+    is_done: bool = False
     label: str | None = None
     run_count: int = 0
 
@@ -33,6 +38,7 @@ class Part:
     state: PartState
     label: str | None
     work: tuple[int, ...]
+    donors: tuple[int, ...]
     run_count: int
     computed_count: int
     detail: str | None
@@ -64,14 +70,16 @@ def open_parts(
             "number": part.number,
             "label": None if part.label is None else json.dumps(part.label),
             "work": list(part.work),
+            "donors": list(part.donors),
             "run_count": part.run_count,
-            "state": PartState.PENDING,
+            "state": PartState.DONE if part.is_done else PartState.PENDING,
+            "finished_at": func.now() if part.is_done else None,
         }
         for part in parts
         if part.number not in known
     ]
-    if fresh:
-        connection.execute(insert(scoring_parts), fresh)
+    for start in range(0, len(fresh), _ROWS_AT_ONCE):
+        connection.execute(insert(scoring_parts).values(fresh[start : start + _ROWS_AT_ONCE]))
 
 
 def claim(connection: Connection, key: PartKey, *, owner: str, lease_seconds: float) -> Part | None:
@@ -250,6 +258,7 @@ def _part(row: Any) -> Part:
         state=PartState(row.state),
         label=None if row.label is None else json.loads(row.label),
         work=tuple(row.work),
+        donors=tuple(row.donors),
         run_count=row.run_count,
         computed_count=row.computed_count,
         detail=row.detail,
