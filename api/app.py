@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -13,9 +13,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api import errors
 from api.dependencies import Services
 from api.live import Hub
-from api.routers import events, health, provenance, providers, results, runs, teams
+from api.routers import (
+    events,
+    health,
+    provenance,
+    providers,
+    results,
+    runs,
+    scoring_reports,
+    scorings,
+    teams,
+    trajectories,
+)
 from workers.celery_app import configure
-from workers.enqueue import broker_problem, submit_run
+from workers.enqueue import broker_problem, send_parts, submit_run
 from workers.errors import SettingsError
 from workers.governor.look import look
 from workers.provenance.session import Database
@@ -42,6 +53,9 @@ def services_of(settings: Settings) -> Services:
         team_folders=settings.teams,
         enabled=lambda: enabled(environment()),
         price_of=price_of,
+        send_part=lambda key: send_parts(celery, [key]),
+        max_upload_bytes=settings.max_upload_bytes,
+        max_trajectory_bytes=settings.max_trajectory_bytes,
         snapshots=partial(look, settings.redis_url) if settings.redis_url else lambda _: {},
     )
 
@@ -66,23 +80,28 @@ def create_app(services: Services) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.services = services
-    app.add_middleware(BodyLimit)
+    app.add_middleware(BodyLimit, larger={"/v1/trajectories": services.max_upload_bytes})
     errors.install(app)
     for module in (runs, events, results, provenance, teams, providers, health):
+        app.include_router(module.router, responses=errors.DESCRIBED)
+    for module in (trajectories, scorings, scoring_reports):
         app.include_router(module.router, responses=errors.DESCRIBED)
     return app
 
 
 class BodyLimit:
-    """Refuses a body above the limit while it is being read, whatever its Content-Length claims."""
+    """Refuses a body above the limit (that of its path, if `larger` has one) while it is being read, whatever its
+    Content-Length claims."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, larger: Mapping[str, int] | None = None) -> None:
         self._app = app
+        self._larger = larger or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        limit = self._larger.get(scope["path"], MAX_BODY_BYTES)
         seen = 0
         too_large = False
         has_begun = False
@@ -92,7 +111,7 @@ class BodyLimit:
             message = await receive()
             seen += len(message.get("body", b""))
             # Once the answer has begun the body is only drained, and a second answer would break the first.
-            if seen > MAX_BODY_BYTES and not has_begun:
+            if seen > limit and not has_begun:
                 too_large = True
                 return {"type": "http.disconnect"}
             return message
@@ -109,5 +128,5 @@ class BodyLimit:
             if not too_large:
                 raise
         if too_large:
-            refusal = errors.problem(413, "Too large", f"the body has more than {MAX_BODY_BYTES:,} bytes")
+            refusal = errors.problem(413, "Too large", f"the body has more than {limit:,} bytes")
             await refusal(scope, receive, send)

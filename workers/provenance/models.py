@@ -22,8 +22,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from workers.provenance import scoring_models  # noqa: F401 - its tables join the same schema
-from workers.provenance.schema import TIME, metadata
+from workers.provenance import schema, scoring_models  # noqa: F401 - its tables join the same schema
+
+metadata, TIME = schema.metadata, schema.TIME
 
 #: The tenant of an installation that has only one.
 DEFAULT_TENANT = "default"

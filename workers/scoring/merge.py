@@ -16,6 +16,7 @@ from rich.console import Console
 from workers.agentlens.report import as_json
 from workers.agentlens.tier import Tier
 from workers.core.scoring import PartState, ScoringStage, ScoringState
+from workers.errors import InputError
 from workers.provenance.repository import assessments, scoring_parts, scorings
 from workers.provenance.repository.assessments import ScoringRun
 from workers.provenance.repository.scorings import Scoring
@@ -94,6 +95,8 @@ def _cohort(held: Held, scoring: Scoring, scratch: Path) -> Cohort:
                     kept=None,
                 )
             )
+    if not scored:
+        raise InputError(f"no run could be scored: {skipped[0].error}")
     return Cohort.of((), scored, skipped, gather.settings_of(scoring))
 
 
@@ -160,7 +163,8 @@ def _reports(held: Held, scoring: Scoring, cohort: Cohort, scratch: Path) -> dic
     if find_spec("pyarrow") is not None:
         writers["parquet"] = write_parquet
     head, tail = json_frame(cohort)
-    reports = {"json-head": head, "json-tail": tail, "table": _table(cohort)}
+    skipped = json.dumps([dataclasses.asdict(item) for item in cohort.skipped]).encode("ascii")
+    reports = {"json-head": head, "json-tail": tail, "skipped": skipped, "table": _table(cohort)}
     for form, write in writers.items():
         held.check()
         out = io.BytesIO()

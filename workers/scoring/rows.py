@@ -12,7 +12,7 @@ from workers.agentlens.tier import Tier
 
 def row_text(row: Row) -> str:
     """A row as JSON; Python writes a number with as many digits as it takes to read the same one."""
-    return json.dumps(dataclasses.asdict(row))
+    return json.dumps({field.name: getattr(row, field.name) for field in dataclasses.fields(row)})
 
 
 def row_of(text: str) -> Row:
