@@ -244,13 +244,13 @@ def _runs(
             f"{name}/events.jsonl",
             data,
             format_name or "openhands-v1",
-            beside=beside or _Neighbours(path / "events.jsonl", root),
+            beside=beside or Neighbours(path / "events.jsonl", root),
             decode=orjson.loads,
         )
     elif path.suffix == ".parquet":
         yield from read_rows(name, _rows(path, name), format_name)
     else:
-        yield from _content(path, name, format_name, beside or _Neighbours(path, root))
+        yield from _content(path, name, format_name, beside or Neighbours(path, root))
 
 
 def _content(
@@ -283,7 +283,7 @@ def names_beside(own: str, name: str) -> list[str]:
     return [name]
 
 
-class _Neighbours:
+class Neighbours:
     """Gives a reader the files beside its log, never one outside the folder that is scored."""
 
     def __init__(self, path: Path, root: Path) -> None:
@@ -291,11 +291,19 @@ class _Neighbours:
         self._root = (root if root.is_dir() else root.parent).resolve()
 
     def __call__(self, name: str) -> bytes | None:
-        for candidate in (self._path.parent / candidate for candidate in names_beside(self._path.name, name)):
+        path = self.find(name)
+        try:
+            return None if path is None else path.read_bytes()
+        except OSError:
+            return None
+
+    def find(self, name: str) -> Path | None:
+        """Where the file that is asked for lies; None if there is none."""
+        for candidate in names_beside(self._path.name, name):
             try:
-                resolved = candidate.resolve()
+                resolved = (self._path.parent / candidate).resolve()
                 if resolved.is_relative_to(self._root) and resolved.is_file():
-                    return resolved.read_bytes()
+                    return resolved
             except (OSError, ValueError):
                 continue
         return None

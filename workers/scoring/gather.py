@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from workers.agentlens.assess import Run
-from workers.agentlens.duplicates import Original, actions
+from workers.agentlens.duplicates import actions
 from workers.agentlens.formats import Labels, read_labels
 from workers.agentlens.settings import SCORING_VERSION, ScoringSettings
 from workers.agentlens.trajectory import Trajectory
@@ -199,42 +199,6 @@ def assessment_id(gathered: Gathered, number: int, *, reference: str, settings: 
             original,
         ]
     )
-
-
-def entry_document(entry: Entry, reading_id: str) -> dict[str, Any]:
-    """An entry as it is kept with its scoring."""
-    document = {
-        name: getattr(entry, name)
-        for name in (
-            "number",
-            "position",
-            "path",
-            "trajectory_id",
-            "problem",
-            "model",
-            "outcome",
-            "sequence",
-            "acts",
-        )
-    }
-    return document | {
-        "content": entry.content.hex(),
-        "reading": reading_id,
-        "original": None if entry.original is None else dataclasses.asdict(entry.original),
-    }
-
-
-def entry_of(document: Mapping[str, Any], place: Place) -> Entry:
-    """The entry of a document."""
-    values = {name: value for name, value in document.items() if name != "reading"}
-    original = values["original"]
-    values |= {
-        "content": bytes.fromhex(values["content"]),
-        "original": None if original is None else Original(**original),
-        "is_labelled": False,
-        "place": place,
-    }
-    return Entry(**values)
 
 
 def load_runs(connection: Connection, documents: Sequence[Mapping[str, Any]], *, tenant_id: str) -> list[Run]:

@@ -14,6 +14,7 @@ from workers.provenance.repository.scoring_parts import NewPart
 from workers.scoring import gather
 from workers.scoring.cohort import groups
 from workers.scoring.parts import Held
+from workers.scoring.rows import entry_document
 
 
 def group(held: Held) -> None:
@@ -106,7 +107,7 @@ def _runs(gathered: gather.Gathered, planned: Sequence[_Planned]) -> list[NewSco
         NewScoringRun(
             number=number,
             place=place,
-            entry=gather.entry_document(gathered.entries[number], gathered.readings[number]),
+            entry=entry_document(gathered.entries[number], gathered.readings[number]),
             assessment_id=identities[number],
         )
         for place, number in enumerate(places)

@@ -27,7 +27,7 @@ from workers.scoring.forms import json_frame, write_csv, write_parquet
 from workers.scoring.packing import packed
 from workers.scoring.page import select, write_html
 from workers.scoring.parts import Held
-from workers.scoring.rows import row_of
+from workers.scoring.rows import entry_of, row_of
 from workers.scoring.spool import Entry, Place, Scored, problem_donors
 from workers.scoring.table import print_cohort
 from workers.trajectories import Skipped
@@ -78,7 +78,7 @@ def _cohort(held: Held, scoring: Scoring, scratch: Path) -> Cohort:
     spool = scratch / "documents"
     with spool.open("wb") as documents:
         for run in _runs(held, scoring):
-            entry = gather.entry_of(run.entry, Place(file=scratch / f"run-{run.number}", offset=0, length=-1))
+            entry = entry_of(run.entry, Place(file=scratch / f"run-{run.number}", offset=0, length=-1))
             if run.row is None or run.document is None or run.score is None:
                 why = broken.get(run.number, "its assessment is gone; score it again")
                 skipped.append(Skipped(path=entry.path, error=f"{entry.path}: {why}", is_record=True))
@@ -140,7 +140,7 @@ def _compared(held: Held, cohort: Cohort, previous: Scoring) -> Mapping[str, obj
     for run in _runs(held, previous):
         if run.row is not None and run.score is not None and run.entry["original"] is None:
             row = row_of(run.row)
-            entry = gather.entry_of(run.entry, Place(file=Path(), offset=0, length=0))
+            entry = entry_of(run.entry, Place(file=Path(), offset=0, length=0))
             before.append(_seen(entry, row.model, run.score, run.tier, row.mechanism))
     return compare(now, before, scoring_id=previous.scoring_id, night=previous.night or "")
 
