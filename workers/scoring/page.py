@@ -24,7 +24,7 @@ from workers.plain import plain
 from workers.scoring import pictures
 from workers.scoring.cohort import Cohort
 from workers.scoring.spool import Scored, fetch, problem_pool, spooled_run
-from workers.scoring.table import notes, what_was_skipped
+from workers.scoring.table import changes, notes, what_was_skipped
 
 DETAILED: Final = 48
 """How many runs are shown step by step; a page with thousands would be of no use."""
@@ -147,6 +147,7 @@ def _context(cohort: Cohort) -> dict[str, Any]:
         "tier_names": [tier.value for tier in Tier],
         "meaning": {mechanism.value: text for mechanism, text in MEANING.items()},
         "notes": notes(cohort),
+        "changes": changes(cohort.comparison),
         "warnings": warnings.most_common(_WARNINGS_SHOWN),
         "more_warnings": max(0, len(warnings) - _WARNINGS_SHOWN),
         "skipped": cohort.skipped[:_SKIPPED_SHOWN],
