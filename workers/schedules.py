@@ -44,7 +44,7 @@ class _Entry(BaseModel):
     def _zone(cls, value: str) -> str:
         try:
             ZoneInfo(value)
-        except (OSError, ValueError):
+        except (OSError, ValueError, KeyError):
             raise ValueError(f"{value!r} is no time zone; use a name such as Europe/Berlin or UTC") from None
         return value
 
