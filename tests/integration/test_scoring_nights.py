@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
+from tests.integration.conftest import pause
 from tests.integration.scoring_desk import AT, Desk, scored_here, write
 from tests.recorded_runs import CHECK, FIX, LOOK, search, write_cohort, write_run
 from workers.core.schedule import Schedule
@@ -18,6 +20,7 @@ from workers.provenance.repository import scorings
 from workers.provenance.repository.scorings import Scoring
 from workers.provenance.scoring_models import schedule_nights
 from workers.provenance.session import Database
+from workers.scoring import nights
 from workers.scoring.nights import start_due
 
 
@@ -49,16 +52,28 @@ def test_a_night_is_started_once_however_often_beat_asks(desk: Desk, tmp_path: P
 
 
 def test_two_schedulers_at_once_start_a_night_once(desk: Desk, tmp_path: Path) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     schedule = nightly(write_cohort(tmp_path / "runs"))
     tick(desk, schedule, 1)
     desk.clock.now = AT.replace(day=2)
-    with ThreadPoolExecutor(4) as pool:
-        started = list(pool.map(lambda _: start_due(desk.context, [schedule]), range(4)))
-    assert sorted(map(len, started)) == [0, 0, 0, 1]
+    with ThreadPoolExecutor(1) as pool:
+        with desk.database.begin() as connection:
+            assert nights._start(desk.context, connection, schedule) is not None
+            # Both have seen that the night was not started; one of them has not finished starting it.
+            second = pool.submit(start_due, desk.context, [schedule])
+            while not _waits_for_a_lock(desk):
+                assert not second.done()
+                pause()
+        assert second.result() == []
     with desk.database.begin() as connection:
         assert connection.scalar(select(func.count()).select_from(schedule_nights)) == 1
+
+
+def _waits_for_a_lock(desk: Desk) -> bool:
+    with desk.database.begin() as connection:
+        waiting = connection.scalar(
+            text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND state = 'active'")
+        )
+    return bool(waiting)
 
 
 def test_missed_nights_are_caught_up_once(desk: Desk, tmp_path: Path) -> None:
@@ -71,8 +86,8 @@ def test_missed_nights_are_caught_up_once(desk: Desk, tmp_path: Path) -> None:
 
 def test_a_folder_gives_the_report_of_a_scoring_here_and_now(desk: Desk, tmp_path: Path) -> None:
     folder = write_cohort(tmp_path / "runs")
-    text = "path,outcome\n1/lucky_pta.json,failed\n"
-    labels = write(tmp_path / "labels.csv", text)
+    outcomes = "path,outcome\n1/lucky_pta.json,failed\n"
+    labels = write(tmp_path / "labels.csv", outcomes)
     schedule = nightly(folder, labels=str(labels))
     tick(desk, schedule, 1)
     (found,) = tick(desk, schedule, 2)
