@@ -101,7 +101,7 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limit = self._larger.get(scope["path"], MAX_BODY_BYTES)
+        limit = self._larger.get(scope.get("path", ""), MAX_BODY_BYTES)
         seen = 0
         too_large = False
         has_begun = False
