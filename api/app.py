@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -25,10 +25,13 @@ from api.routers import (
     providers,
     results,
     runs,
+    scoring_reports,
+    scorings,
     teams,
+    trajectories,
 )
 from workers.celery_app import configure
-from workers.enqueue import broker_problem, send_dispatch, send_sweep, submit_run
+from workers.enqueue import broker_problem, send_dispatch, send_parts, send_sweep, submit_run
 from workers.errors import SettingsError
 from workers.governor.look import look
 from workers.provenance.session import Database
@@ -57,6 +60,9 @@ def services_of(settings: Settings) -> Services:
         max_batch_runs=settings.max_batch_runs,
         dispatch=lambda: send_dispatch(celery),
         sweep=lambda batch_id: send_sweep(celery, batch_id),
+        send_part=lambda key: send_parts(celery, [key]),
+        max_upload_bytes=settings.max_upload_bytes,
+        max_trajectory_bytes=settings.max_trajectory_bytes,
         snapshots=partial(look, settings.redis_url) if settings.redis_url else lambda _: {},
         webhooks=WebhookPolicy(
             has_secret=bool(settings.webhook_keys), allow_private=settings.webhook_allow_private
@@ -85,7 +91,7 @@ def create_app(services: Services) -> FastAPI:
     )
     app.state.services = services
     app.state.batch_watches = Watches()
-    app.add_middleware(BodyLimit)
+    app.add_middleware(BodyLimit, larger={"/v1/trajectories": services.max_upload_bytes})
     errors.install(app)
     for module in (
         runs,
@@ -101,20 +107,25 @@ def create_app(services: Services) -> FastAPI:
         health,
     ):
         app.include_router(module.router, responses=errors.DESCRIBED)
+    for module in (trajectories, scorings, scoring_reports):
+        app.include_router(module.router, responses=errors.DESCRIBED)
     return app
 
 
 class BodyLimit:
-    """Refuses a body above the limit while it is being read, whatever its Content-Length claims."""
+    """Refuses a body above the limit (that of its path, if `larger` has one) while it is being read, whatever its
+    Content-Length claims."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, larger: Mapping[str, int] | None = None) -> None:
         self._app = app
+        self._larger = larger or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # A batch has limits of its own and never lies in memory.
         if scope["type"] != "http" or (scope.get("method"), scope.get("path")) == ("POST", batches.PATH):
             await self._app(scope, receive, send)
             return
+        limit = self._larger.get(scope.get("path", ""), MAX_BODY_BYTES)
         seen = 0
         too_large = False
         has_begun = False
@@ -124,7 +135,7 @@ class BodyLimit:
             message = await receive()
             seen += len(message.get("body", b""))
             # Once the answer has begun the body is only drained, and a second answer would break the first.
-            if seen > MAX_BODY_BYTES and not has_begun:
+            if seen > limit and not has_begun:
                 too_large = True
                 return {"type": "http.disconnect"}
             return message
@@ -141,5 +152,5 @@ class BodyLimit:
             if not too_large:
                 raise
         if too_large:
-            refusal = errors.problem(413, "Too large", f"the body has more than {MAX_BODY_BYTES:,} bytes")
+            refusal = errors.problem(413, "Too large", f"the body has more than {limit:,} bytes")
             await refusal(scope, receive, send)

@@ -16,6 +16,7 @@ from fastapi import Depends, Header, Query, Request
 from api.live import Hub
 from workers.core.budget import PriceOf, no_prices
 from workers.core.identity import make_id
+from workers.core.scoring import PartKey
 from workers.errors import InputError
 from workers.governor.base import Limits, Snapshot
 from workers.provenance.models import DEFAULT_TENANT
@@ -51,6 +52,10 @@ class Services:
     #: How the governor's buckets with these keys and limits stand; nothing while Redis is away.
     snapshots: Callable[[Mapping[str, Limits]], Mapping[str, Snapshot]] = lambda _: {}
     webhooks: WebhookPolicy = dataclasses.field(default_factory=WebhookPolicy)
+    #: Sends a part of a scoring.
+    send_part: Callable[[PartKey], None] = lambda _: None
+    max_upload_bytes: int = 1 << 30
+    max_trajectory_bytes: int = 256 << 20
 
 
 def services(request: Request) -> Services:
@@ -108,6 +113,25 @@ def _checked_cursor(kind: str, cursor: str | None) -> str | None:
         )
     return cursor
 
+
+def _cursor_of(prefix: str) -> Callable[[str | None], str | None]:
+    """A check of the cursors of pages whose last rows have ids with this prefix."""
+    pattern = re.compile(rf"{prefix}_[0-9a-hjkmnp-tv-z]{{26}}")
+
+    def checked(
+        cursor: Annotated[str | None, Query(description="`next_cursor` of the page before")] = None,
+    ) -> str | None:
+        if cursor is not None and not pattern.fullmatch(cursor):
+            raise InputError(
+                f"the cursor {cursor[:40]!r} is not the next_cursor of a page; leave it out for the first page"
+            )
+        return cursor
+
+    return checked
+
+
+TrajectoryCursorHere = Annotated[str | None, Depends(_cursor_of("traj"))]
+ScoringCursorHere = Annotated[str | None, Depends(_cursor_of("scoring"))]
 
 ServicesHere = Annotated[Services, Depends(services)]
 TenantHere = Annotated[str, Depends(tenant)]

@@ -66,6 +66,7 @@ def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
     schedule = {
         TaskName.RESCUE.value: _periodic(TaskName.RESCUE, settings.rescue_seconds),
         TaskName.DISPATCH.value: _periodic(TaskName.DISPATCH, settings.dispatch_seconds),
+        TaskName.SCORE_TEND.value: _periodic(TaskName.SCORE_TEND, settings.rescue_seconds),
     }
     if settings.webhook_keys:
         schedule[TaskName.WEBHOOKS.value] = _periodic(TaskName.WEBHOOKS, settings.webhook_seconds)

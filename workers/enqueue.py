@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 import structlog
 from celery import Celery, Signature, chord
 from kombu.exceptions import ChannelError, OperationalError
 
 from workers.core.run import Close, Enqueue, Next, Stage
+from workers.core.scoring import PartKey
 from workers.queues import Queue, TaskName, message_priority, queue_of
 
 log = structlog.get_logger(__name__)
@@ -64,6 +68,19 @@ def send_dispatch(app: Celery) -> None:
 def send_sweep(app: Celery, batch_id: str) -> None:
     """End the runs of a batch that was cancelled."""
     _send(_signature(app, TaskName.SWEEP, batch_id))
+
+
+def send_parts(app: Celery, keys: Sequence[PartKey]) -> None:
+    """Send parts of scorings: several of one stage as a chord whose body goes on with the scoring. Whoever ends the
+    last part does so too, and both find the same rows."""
+    for (scoring_id, stage), of in itertools.groupby(
+        sorted(keys), key=lambda key: (key.scoring_id, key.stage)
+    ):
+        parts = [_signature(app, TaskName.SCORE, scoring_id, stage.value, key.number) for key in of]
+        if len(parts) > 1:
+            _send(chord(parts, _signature(app, TaskName.SCORE_ADVANCE, scoring_id), app=app))
+        else:
+            _send(parts[0])
 
 
 def broker_problem(app: Celery) -> str | None:

@@ -9,6 +9,7 @@ class Queue(StrEnum):
     LLM = "llm"
     SANDBOX = "sandbox"
     CONTROL = "control"
+    SCORING = "scoring"
 
 
 class TaskName(StrEnum):
@@ -26,6 +27,9 @@ class TaskName(StrEnum):
     DISPATCH = "dispatch"
     SWEEP = "sweep"
     WEBHOOKS = "webhooks"
+    SCORE = "score"
+    SCORE_ADVANCE = "score-advance"
+    SCORE_TEND = "score-tend"
 
 
 #: Redis keeps one list a step and serves the lowest number first.
@@ -45,6 +49,9 @@ _DEPTH = {
     TaskName.DISPATCH: 0,
     TaskName.SWEEP: 0,
     TaskName.WEBHOOKS: 1,
+    TaskName.SCORE: 3,
+    TaskName.SCORE_ADVANCE: 0,
+    TaskName.SCORE_TEND: 0,
 }
 
 #: What a batch's messages stand behind: every interactive one.
@@ -65,6 +72,7 @@ _CONTROLS = frozenset(
         TaskName.RESCUE,
         TaskName.DISPATCH,
         TaskName.SWEEP,
+        TaskName.SCORE_TEND,
     }
 )
 
@@ -74,4 +82,6 @@ def queue_of(task: TaskName) -> Queue:
     that model calls wait in."""
     if task is TaskName.GATE:
         return Queue.SANDBOX
+    if task in {TaskName.SCORE, TaskName.SCORE_ADVANCE}:
+        return Queue.SCORING
     return Queue.CONTROL if task in _CONTROLS else Queue.LLM

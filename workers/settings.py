@@ -12,7 +12,9 @@ import platformdirs
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from workers.core.schedule import Schedule
 from workers.errors import SettingsError
+from workers.schedules import read_schedules
 from workers.webhooks.signature import signing_keys
 
 _DOCKER_SCHEMES = ("unix://", "tcp://", "http://", "https://")
@@ -113,6 +115,26 @@ class Settings(BaseSettings):
         default=1024**3, ge=1024, description="a batch's body may have that many bytes, unpacked"
     )
     max_batch_runs: int = Field(default=100_000, ge=1, le=10_000_000, description="lines of one batch")
+    scoring_processes: int | None = Field(
+        default=None,
+        ge=1,
+        le=256,
+        description="scoring processes of a worker; unset: as many as there are cores",
+    )
+    max_upload_bytes: int = Field(
+        default=1 << 30, ge=1 << 20, description="largest body of one upload of trajectories"
+    )
+    max_trajectory_bytes: int = Field(
+        default=256 << 20, ge=1 << 10, description="largest trajectory file that is stored"
+    )
+    schedules: Annotated[tuple[Schedule, ...], NoDecode] = Field(
+        default=(), description="scorings to be made every night: JSON, or a JSON or YAML file"
+    )
+
+    @field_validator("schedules", mode="before")
+    @classmethod
+    def _scheduled(cls, value: object) -> object:
+        return read_schedules(value) if isinstance(value, str) else value
 
     @field_validator("teams", mode="before")
     @classmethod

@@ -9,8 +9,8 @@ import io
 import re
 import unicodedata
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from typing import Any, TypeVar
 
 import orjson
 
@@ -57,6 +57,8 @@ _ROWS_AT_ONCE = 64
 _SMALL_BYTES = 1 << 20
 _BEGINNING_BYTES = 4096
 
+PathOf = TypeVar("PathOf", bound=PurePath)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
@@ -96,13 +98,19 @@ def load(
 
 
 def load_each(
-    path: Path, format_name: str | None = None, *, labels: Labels | None = None, root: Path | None = None
+    path: Path,
+    format_name: str | None = None,
+    *,
+    labels: Labels | None = None,
+    root: Path | None = None,
+    beside: Beside | None = None,
 ) -> Iterator[Trajectory | Skipped]:
-    """As `load`, but what cannot be read comes as `Skipped`, and the records behind it are read."""
+    """As `load`, but what cannot be read comes as `Skipped`, and the records behind it are read. `beside` gives
+    the files beside it, instead of its folder."""
     base = root if root is not None else path.parent
     name = shown(path.relative_to(base).as_posix() if path != base else path.name)
     try:
-        for run in _runs(path, name, format_name, base):
+        for run in _runs(path, name, format_name, base, beside):
             if isinstance(run, TrajectoryError):
                 yield Skipped(path=name, error=str(run), is_record=True)
                 continue
@@ -184,8 +192,14 @@ def _may_hold_runs(path: Path) -> bool:
     """Whether a name below a folder is that of a folder, or of a file that may be a log."""
     if path.name.startswith("."):
         return False
-    is_log = path.suffix.lower() in _ENDINGS and not _is_companion(path) and not _belongs_to_another(path)
+    owner = owner_of(path)
+    is_log = is_log_name(path) and (owner is None or not owner.is_file())
     return is_log or path.is_dir()
+
+
+def is_log_name(path: PurePath) -> bool:
+    """Whether a file may be a log, by its name alone."""
+    return path.suffix.lower() in _ENDINGS and not _is_companion(path)
 
 
 def _unreadable(path: Path, root: Path) -> Skipped:
@@ -194,7 +208,7 @@ def _unreadable(path: Path, root: Path) -> Skipped:
     return Skipped(path=name, error=f"{name}: {wrong}")
 
 
-def _is_companion(path: Path) -> bool:
+def _is_companion(path: PurePath) -> bool:
     return path.name in _COMPANIONS or path.name.endswith(_COMPANION_ENDINGS)
 
 
@@ -202,22 +216,22 @@ def _is_conversation(folder: Path) -> bool:
     return (folder / "events").is_dir() and (folder / "base_state.json").is_file()
 
 
-def _belongs_to_another(path: Path) -> bool:
-    """Whether a file is read with the one it belongs to: a transcript, a continuation, a sub-agent's log."""
+def owner_of(path: PathOf) -> PathOf | None:
+    """The file with which this one is read, if that is there: a transcript, a continuation and a sub-agent's log
+    belong to a log. None for a file whose name makes it none of these."""
     if path.suffix == ".md":
-        return path.with_suffix(".json").is_file()
+        return path.with_suffix(".json")
     if path.parent.name == "subagents" and path.name.startswith("agent-"):
-        return path.parent.parent.with_suffix(".jsonl").is_file()
+        return path.parent.parent.with_suffix(".jsonl")
     match = _PART.search(path.name)
     if match is None:
-        return False
+        return None
     prefix = path.name[: match.start()]
-    owner = f"{prefix}.trajectory.json" if prefix else "trajectory.json"
-    return path.with_name(owner).is_file()
+    return path.with_name(f"{prefix}.trajectory.json" if prefix else "trajectory.json")
 
 
 def _runs(
-    path: Path, name: str, format_name: str | None, root: Path
+    path: Path, name: str, format_name: str | None, root: Path, beside: Beside | None
 ) -> Iterator[Trajectory | TrajectoryError]:
     if path.is_dir():
         if not _is_conversation(path):
@@ -230,13 +244,13 @@ def _runs(
             f"{name}/events.jsonl",
             data,
             format_name or "openhands-v1",
-            beside=_Neighbours(path / "events.jsonl", root),
+            beside=beside or Neighbours(path / "events.jsonl", root),
             decode=orjson.loads,
         )
     elif path.suffix == ".parquet":
         yield from read_rows(name, _rows(path, name), format_name)
     else:
-        yield from _content(path, name, format_name, _Neighbours(path, root))
+        yield from _content(path, name, format_name, beside or Neighbours(path, root))
 
 
 def _content(
@@ -261,7 +275,15 @@ def _content(
     yield from read(name, data, format_name, beside=beside, decode=orjson.loads)
 
 
-class _Neighbours:
+def names_beside(own: str, name: str) -> list[str]:
+    """Where a reader's file lies, relative to the folder of the log that is called `own`: under the name it asks
+    for or, beside a log whose name begins with that of its run, under that beginning and the name."""
+    if "trajectory.json" in own and "/" not in name:
+        return [name, own[: own.index("trajectory.json")] + name]
+    return [name]
+
+
+class Neighbours:
     """Gives a reader the files beside its log, never one outside the folder that is scored."""
 
     def __init__(self, path: Path, root: Path) -> None:
@@ -269,15 +291,19 @@ class _Neighbours:
         self._root = (root if root.is_dir() else root.parent).resolve()
 
     def __call__(self, name: str) -> bytes | None:
-        candidates = [self._path.parent / name]
-        own = self._path.name
-        if "trajectory.json" in own and "/" not in name:
-            candidates.append(self._path.with_name(own[: own.index("trajectory.json")] + name))
-        for candidate in candidates:
+        path = self.find(name)
+        try:
+            return None if path is None else path.read_bytes()
+        except OSError:
+            return None
+
+    def find(self, name: str) -> Path | None:
+        """Where the file that is asked for lies; None if there is none."""
+        for candidate in names_beside(self._path.name, name):
             try:
-                resolved = candidate.resolve()
+                resolved = (self._path.parent / candidate).resolve()
                 if resolved.is_relative_to(self._root) and resolved.is_file():
-                    return resolved.read_bytes()
+                    return resolved
             except (OSError, ValueError):
                 continue
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -37,3 +39,12 @@ def test_a_broken_contract_would_be_seen(
     monkeypatch.chdir(ROOT)
     assert lint_imports(config_filename=str(contract), no_cache=True) != EXIT_STATUS_SUCCESS
     assert "upside down BROKEN" in capsys.readouterr().out
+
+
+def test_the_api_and_workers_that_wait_for_models_load_no_numpy() -> None:
+    code = (
+        "import sys, api.app, workers.tasks.pipeline, workers.tasks.rescue, workers.tasks.scoring, workers.cli.main;"
+        "print([name for name in ('numpy', 'scipy', 'pyarrow') if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, cwd=ROOT, text=True)
+    assert ended.stdout.strip() == "[]"

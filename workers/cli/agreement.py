@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from workers.agentlens.trajectory import State, Trajectory
     from workers.cli.rating_sheet import Answer, Key
     from workers.cli.score_progress import Bars, Silent
-    from workers.cli.spool import InputFile
+    from workers.scoring.spool import InputFile
 
 EXIT_SKIPPED = 2
 _LEFT_OUT_SHOWN = 5
@@ -48,9 +48,9 @@ def sample(
     Exit code: 0 fine, 2 some files were skipped, 3 usage, or nothing could be read."""
     need("numpy", "scipy", extra="score", what="rating")
     from workers.agentlens.rating import Draw
+    from workers.cli.destination import destination
     from workers.cli.rating_sheet import key_path
     from workers.cli.score_cohort import find_files
-    from workers.cli.score_files import destination
     from workers.cli.score_progress import shown
 
     for path in (output, key_path(output)) if rate else ():
@@ -229,8 +229,8 @@ def _write(
 ) -> None:
     """The sheet, and for a blind one the key and the guide beside it."""
     from workers.agentlens.settings import SCORING_VERSION
+    from workers.cli.destination import destination
     from workers.cli.rating_sheet import Key, guide, guide_path, key_bytes, key_path, sheet_bytes
-    from workers.cli.score_files import destination
 
     write(sheet_bytes(questions, None if is_blind else answers))
     if is_blind:

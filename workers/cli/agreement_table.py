@@ -15,7 +15,7 @@ from workers.agentlens.agreement import CATEGORIES, Agreement, Study
 from workers.agentlens.report import as_json
 from workers.cli.plain import plain
 from workers.cli.rating_sheet import Answer, Key, Rating
-from workers.cli.score_table import INTENT_STYLE
+from workers.scoring.table import INTENT_STYLE
 
 _DISPUTES_SHOWN: Final = 25
 

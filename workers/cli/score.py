@@ -19,10 +19,12 @@ from workers.errors import InputError
 if TYPE_CHECKING:
     from workers.agentlens.settings import ScoringSettings
     from workers.agentlens.tier import Tier
-    from workers.cli.score_cohort import Cohort, Request
+    from workers.cli.score_cohort import Progress, Request
+    from workers.scoring.cohort import Cohort
 
 EXIT_GATE = 1
 EXIT_SKIPPED = 2
+EXIT_CANCELLED = 4
 # A slip of the finger must not compute for days.
 _MOST_DRAWS = 1000
 _FORMS = ("json", "html", "csv", "parquet")
@@ -72,6 +74,10 @@ def score(
             metavar="TIERS", help="write the runs of these tiers to -o as training data, one a line"
         ),
     ] = None,
+    remote: Annotated[
+        bool,
+        typer.Option("--remote", help="through the queue of a serving Consensus; the result is the same"),
+    ] = False,
 ) -> int:
     """Score the process of agents' runs: how each got there, not only whether it passed.
 
@@ -79,11 +85,13 @@ def score(
     a problem at once.
 
     Exit code: 0 fine; 1 a gate failed (--fail-on, --min-score); 2 some files were skipped; 3 usage, or
-    nothing could be read; 129, 130 or 143 stopped by a signal. A failed gate comes before skipped files.
+    nothing could be read; 4 somebody cancelled it (--remote); 129, 130 or 143 stopped by a signal. A failed gate
+    comes before skipped files.
     """
     # The scorer's libraries take most of a second to load; `--help` must not wait for them.
     need("numpy", "scipy", extra="score", what="scoring")
     from workers.cli.score_cohort import Request
+    from workers.cli.score_remote import CancelledScoringError
 
     if as_parquet:
         need("pyarrow", extra="parquet", what="--parquet")
@@ -107,7 +115,13 @@ def score(
     say = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
         with stoppable():
-            cohort = _scored(request, form, output, is_export=export_sft is not None, say=say)
+            if remote:
+                cohort = _scored_remotely(request, form, output, is_export=export_sft is not None, say=say)
+            else:
+                cohort = _scored(request, form, output, is_export=export_sft is not None, say=say)
+    except CancelledScoringError as error:
+        say.print(f"{error}; no file was written", style="bold red")
+        return EXIT_CANCELLED
     except Stopped as stop:
         say.print(f"stopped by {stop} before the end; no file was written", style="bold red")
         return stop.code
@@ -117,9 +131,49 @@ def score(
 def _scored(
     request: Request, form: str | None, output: Path | None, *, is_export: bool, say: Console
 ) -> Cohort:
-    """Score, and write what was asked for."""
+    """Score here and now, and write what was asked for."""
     from workers.cli.score_cohort import score_cohort
-    from workers.cli.score_files import destination
+    from workers.scoring.page import write_html
+
+    def make(spool: Path, progress: Progress) -> Cohort:
+        return score_cohort(request, spool, progress)
+
+    return _written(make, write_html, form, output, is_export=is_export, say=say)
+
+
+def _scored_remotely(
+    request: Request, form: str | None, output: Path | None, *, is_export: bool, say: Console
+) -> Cohort:
+    """Score through the queue, and write what was asked for."""
+    from workers.cli.reach import connected
+    from workers.cli.score_remote import RemoteScoring
+    from workers.cli.scoring_client import ScoringClient
+
+    with connected(may_start=False) as known, ScoringClient(known.url) as client:
+        remote = RemoteScoring(client, request)
+
+        def write_page(_: Cohort, out: BinaryIO) -> None:
+            remote.page(out)
+
+        cohort = _written(remote.cohort, write_page, form, output, is_export=is_export, say=say)
+    counts = remote.counts
+    say.print(
+        f"[dim]{remote.scoring_id}: {counts['reused']:,} reused, {counts['computed']:,} computed, "
+        f"of these {counts['stale']:,} anew[/]"
+    )
+    return cohort
+
+
+def _written(
+    make: Callable[[Path, Progress], Cohort],
+    write_page: Callable[[Cohort, BinaryIO], None],
+    form: str | None,
+    output: Path | None,
+    *,
+    is_export: bool,
+    say: Console,
+) -> Cohort:
+    from workers.cli.destination import destination
     from workers.cli.score_progress import shown
 
     with (
@@ -127,10 +181,10 @@ def _scored(
         tempfile.TemporaryDirectory(prefix="consensus-score-", ignore_cleanup_errors=True) as spool,
     ):
         with shown(Console(stderr=True)) as progress:
-            cohort = score_cohort(request, Path(spool), progress)
+            cohort = make(Path(spool), progress)
         if is_export:
             _export(cohort, out, output, say)
-        _report(cohort, form, None if is_export else out)
+        _report(cohort, form, None if is_export else out, write_page)
     if form is not None and output is not None and not is_export:
         say.print(f"[dim]{len(cohort.runs):,} runs scored, written to {escape(plain(str(output)))}[/]")
     if form is not None:
@@ -197,18 +251,23 @@ def _tiers(option: str, names: str | None) -> frozenset[Tier]:
     return frozenset(map(Tier, found))
 
 
-def _report(cohort: Cohort, form: str | None, out: BinaryIO | None) -> None:
+def _report(
+    cohort: Cohort,
+    form: str | None,
+    out: BinaryIO | None,
+    write_page: Callable[[Cohort, BinaryIO], None],
+) -> None:
     """Write the report in its form; `out` None stands for standard output beside an export."""
-    from workers.cli.score_files import destination, write_csv, write_json, write_parquet
-    from workers.cli.score_html import write_html
-    from workers.cli.score_table import print_cohort
+    from workers.cli.destination import destination
+    from workers.scoring.forms import write_csv, write_json, write_parquet
+    from workers.scoring.table import print_cohort
 
     if form is None:
         print_cohort(cohort, Console(highlight=False))
         return
     writers: dict[str, Callable[[Cohort, BinaryIO], None]] = {
         "json": write_json,
-        "html": write_html,
+        "html": write_page,
         "csv": write_csv,
         "parquet": write_parquet,
     }
@@ -220,14 +279,14 @@ def _report(cohort: Cohort, form: str | None, out: BinaryIO | None) -> None:
 
 
 def _export(cohort: Cohort, out: BinaryIO, output: Path | None, say: Console) -> None:
-    from workers.cli.score_files import write_sft
+    from workers.scoring.forms import write_sft
 
     number = write_sft(cohort, out)
     say.print(f"[dim]{number:,} of {len(cohort.runs):,} runs exported to {escape(plain(str(output)))}[/]")
 
 
 def _say_skipped(cohort: Cohort, say: Console) -> None:
-    from workers.cli.score_table import skipped
+    from workers.scoring.table import skipped
 
     if cohort.skipped:
         say.print(skipped(cohort), end="")

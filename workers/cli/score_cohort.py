@@ -12,26 +12,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from workers.agentlens.cohort import summarise
-from workers.agentlens.duplicates import Duplicate, Original, actions, copies
+from workers.agentlens.duplicates import actions
 from workers.agentlens.settings import DEFAULT_SETTINGS, ScoringSettings
 from workers.agentlens.tier import Tier
-from workers.cli.spool import (
+from workers.errors import InputError, UnavailableError
+from workers.scoring.cohort import Cohort, groups, without_copies
+from workers.scoring.spool import (
     Entry,
     InputFile,
     ReadTask,
     Scored,
     ScoreTask,
-    problem_donors,
     read_files,
     score_runs,
     spooled_run,
 )
-from workers.errors import InputError, UnavailableError
 from workers.trajectories import Skipped, load_labels, shown, walk
 
 _FILES_AT_ONCE = 16
-_RUNS_AT_ONCE = 256
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -65,27 +63,6 @@ class Request:
     output: Path | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Cohort:
-    """Everything scored, in the order of paths and ids. Documents and kept assessments lie in the spool and
-    go with it."""
-
-    files: tuple[InputFile, ...]
-    runs: tuple[Scored, ...]
-    skipped: tuple[Skipped, ...]
-    summary: dict[str, object]
-    settings: ScoringSettings
-
-    @property
-    def counted(self) -> Iterator[Scored]:
-        """The runs without those that are copies of others."""
-        return (run for run in self.runs if run.entry.original is None)
-
-    def problem(self, name: str | None) -> list[Entry]:
-        """The runs of one problem."""
-        return [run.entry for run in self.runs if run.entry.problem == name]
-
-
 def score_cohort(request: Request, spool: Path, progress: Progress) -> Cohort:
     """Score everything below the paths. `spool` is an empty folder, to be removed after the report is made.
 
@@ -103,22 +80,14 @@ def score_cohort(request: Request, spool: Path, progress: Progress) -> Cohort:
                 f"{request.labels}: names none of the {len(entries)} runs by id, path or problem; "
                 f"the first run's id is {entries[0].trajectory_id}"
             )
-        scored = _score(request, _without_copies(entries), spool, progress, each)
-    return Cohort(
-        files=tuple(files),
-        runs=tuple(scored),
-        skipped=tuple(sorted(skipped, key=lambda s: (s.path, s.error))),
-        summary=summarise(
-            (run.row for run in scored if run.entry.original is None),
-            seed=request.settings.seed,
-            duplicates=[
-                Duplicate(path=run.entry.path, trajectory_id=run.entry.trajectory_id, of=run.entry.original)
-                for run in scored
-                if run.entry.original is not None
-            ],
-        ),
-        settings=request.settings,
-    )
+        scored = _score(
+            request,
+            without_copies(entries, lambda n: actions(spooled_run(entries[n]).trajectory.states)),
+            spool,
+            progress,
+            each,
+        )
+    return Cohort.of(files, scored, skipped, request.settings)
 
 
 def find_files(
@@ -215,38 +184,13 @@ def _score(
             keep=request.keep,
             spool=spool / f"scores-{number}",
         )
-        for number, (group, donors) in enumerate(_groups(entries, request.settings))
+        for number, (group, donors) in enumerate(groups(entries, request.settings))
     ]
     scored: list[Scored] = []
     for result in each(score_runs, tasks):
         scored += result
         progress.advance(len(result))
-    return sorted(scored, key=lambda s: (s.entry.path, s.entry.trajectory_id, s.entry.position))
-
-
-def _without_copies(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries, those that are copies or beginnings of others marked as such."""
-    marked = list(entries)
-    of_others = copies(entries, lambda n: actions(spooled_run(entries[n]).trajectory.states))
-    for position, original in of_others.items():
-        of = Original(path=original.path, trajectory_id=original.trajectory_id)
-        marked[position] = dataclasses.replace(entries[position], original=of)
-    return marked
-
-
-def _groups(
-    entries: Sequence[Entry], settings: ScoringSettings
-) -> Iterator[tuple[tuple[Entry, ...], tuple[Entry, ...]]]:
-    """Runs of one problem, some at a time, with the donors of that problem; runs without a problem, of which
-    none knows another, without."""
-    problems: dict[str, list[Entry]] = {}
-    alone: list[Entry] = []
-    for entry in entries:
-        (alone if entry.problem is None else problems.setdefault(entry.problem, [])).append(entry)
-    groups = [(group, problem_donors(group, settings)) for _, group in sorted(problems.items())]
-    for group, donors in (*groups, (alone, ())):
-        for start in range(0, len(group), _RUNS_AT_ONCE):
-            yield tuple(group[start : start + _RUNS_AT_ONCE]), donors
+    return scored
 
 
 @contextmanager

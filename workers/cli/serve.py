@@ -91,20 +91,25 @@ def worker(
         typer.Option(
             min=1,
             max=2000,
-            help="threads; default CONSENSUS_LLM_CONCURRENCY, for `sandbox` alone CONSENSUS_SANDBOX_CONCURRENCY",
+            help="threads; default CONSENSUS_LLM_CONCURRENCY, for `sandbox` alone CONSENSUS_SANDBOX_CONCURRENCY; "
+            "for `scoring` processes, default CONSENSUS_SCORING_PROCESSES",
         ),
     ] = None,
     name: Annotated[str, typer.Option(help="what Flower calls this worker; one name a process")] = "llm",
 ) -> None:
-    """Serve queues with one process: threads that wait, one event loop that talks to the models."""
+    """Serve queues with one process: threads that wait, one event loop that talks to the models. The queue
+    `scoring`, served alone, has processes that compute instead, one a core."""
     settings = prepare()
     wanted = [name.strip() for name in queues.split(",") if name.strip()]
     unknown = sorted(set(wanted) - {queue.value for queue in Queue})
     if unknown or not wanted:
         known = ", ".join(queue.value for queue in Queue)
         raise SettingsError(f"--queues {queues!r}: known queues are {known}")
+    if Queue.SCORING.value in wanted:
+        _score(settings, wanted, concurrency, name)
+        return
     from workers.celery_app import app, configure
-    from workers.tasks import dispatch, pipeline, rescue, webhooks  # noqa: F401 - registers the tasks
+    from workers.tasks import dispatch, pipeline, rescue, scoring, webhooks  # noqa: F401 - registers the tasks
     from workers.wiring import close_runtime, runtime
 
     configure(settings)
@@ -126,6 +131,34 @@ def worker(
         )
     finally:
         close_runtime()
+
+
+def _score(settings: Settings, wanted: list[str], concurrency: int | None, name: str) -> None:
+    """Serve the scoring queue with processes."""
+    from workers.cli.score import need
+
+    if wanted != [Queue.SCORING.value]:
+        raise SettingsError(
+            "--queues: `scoring` computes in processes of its own; serve it with a worker of its own"
+        )
+    need("numpy", "scipy", extra="score", what="a scoring worker")
+    from workers.celery_app import app, configure
+    from workers.scoring import work  # noqa: F401 - loaded once, before the processes part
+    from workers.tasks import scoring  # noqa: F401 - registers the tasks
+
+    configure(settings)
+    app.worker_main(
+        [
+            "worker",
+            "--pool=prefork",
+            f"--concurrency={concurrency or settings.scoring_processes or len(os.sched_getaffinity(0))}",
+            f"--queues={Queue.SCORING.value}",
+            f"--hostname={name}@%h",
+            "--without-gossip",
+            "--without-mingle",
+            f"--loglevel={settings.log_level}",
+        ]
+    )
 
 
 def api(port: Port = 8000) -> None:

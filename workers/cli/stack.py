@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
@@ -87,6 +88,8 @@ class Stack:
         for number in range(1, self._settings.worker_processes + 1):
             self._spawn(f"worker-{number}", "worker", "--queues", "llm,control", "--name", f"llm{number}")
         self._spawn("sandbox", "worker", "--queues", "sandbox", "--name", "sandbox")
+        if find_spec("scipy") is not None:
+            self._spawn("scoring", "worker", "--queues", "scoring", "--name", "scoring")
         self._spawn("beat", "beat")
         self._wait_for(lambda: _answers(f"{self.url}/readyz"), "the API")
         self._write_state()

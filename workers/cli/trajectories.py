@@ -110,7 +110,7 @@ def build(
     from workers.agentlens.reference import Reference, distinct, draw, lots
     from workers.agentlens.report import reference_document, to_bytes
     from workers.agentlens.settings import ScoringSettings
-    from workers.cli.score_files import destination
+    from workers.cli.destination import destination
 
     if donors < 2:
         raise InputError(f"--k {donors}: a reference needs at least 2 passing runs")
@@ -198,7 +198,7 @@ def _passing(
 
 
 def _described(run: Run) -> dict[str, Any]:
-    from workers.cli.score_pictures import action, compared_as
+    from workers.scoring.pictures import action, compared_as
 
     trajectory = run.trajectory
     return {
@@ -232,7 +232,7 @@ def _described(run: Run) -> dict[str, Any]:
 
 
 def _print_run(run: Run, console: Console) -> None:
-    from workers.cli.score_table import INTENT_STYLE
+    from workers.scoring.table import INTENT_STYLE
 
     trajectory = run.trajectory
     counts = ", ".join(f"{sum(i.value == letter for i in run.trace.intents)} {letter}" for letter in "EIVO")
@@ -271,13 +271,13 @@ def _print_run(run: Run, console: Console) -> None:
 
 
 def _what(state: State) -> str:
-    from workers.cli.score_pictures import action
+    from workers.scoring.pictures import action
 
     return action(state)
 
 
 def _print_comparison(runs: Sequence[Run], found: Comparison, console: Console) -> None:
-    from workers.cli.score_table import INTENT_STYLE
+    from workers.scoring.table import INTENT_STYLE
 
     table = Table(box=None, pad_edge=False, expand=True)
     for number, run in enumerate(runs):

@@ -8,14 +8,12 @@ from sqlalchemy import (
     Boolean,
     Column,
     Computed,
-    DateTime,
     Float,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     Numeric,
     SmallInteger,
     Table,
@@ -25,19 +23,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
+from workers.provenance import schema, scoring_models  # noqa: F401 - its tables join the same schema
+
+metadata, TIME = schema.metadata, schema.TIME
 
 #: The tenant of an installation that has only one.
 DEFAULT_TENANT = "default"
 
-_TIME = DateTime(timezone=True)
+
 _USD = Numeric(12, 6)
 
 
@@ -51,7 +44,7 @@ tenants = Table(
     metadata,
     Column("tenant_id", Text, primary_key=True),
     Column("name", Text, nullable=False),
-    Column("created_at", _TIME, nullable=False, server_default=text("now()")),
+    Column("created_at", TIME, nullable=False, server_default=text("now()")),
 )
 
 payloads = Table(
@@ -60,8 +53,8 @@ payloads = Table(
     Column("digest", Text, primary_key=True),
     Column("body", LargeBinary, nullable=True),  # null once redacted: the chain holds digests only
     Column("size_bytes", Integer, nullable=False),
-    Column("created_at", _TIME, nullable=False, server_default=text("now()")),
-    Column("redacted_at", _TIME),
+    Column("created_at", TIME, nullable=False, server_default=text("now()")),
+    Column("redacted_at", TIME),
 )
 
 #: Many runs, submitted as one. Its runs wait in the database until the dispatcher sends them.
@@ -84,14 +77,14 @@ batches = Table(
     Column("webhook_url", Text),
     Column("idempotency_key", Text),
     Column("request_digest", Text, nullable=False),
-    Column("created_at", _TIME, nullable=False, server_default=text("now()")),
-    Column("started_at", _TIME),  # its first run was sent
-    Column("dispatched_at", _TIME),  # the latest of its runs was sent
+    Column("created_at", TIME, nullable=False, server_default=text("now()")),
+    Column("started_at", TIME),  # its first run was sent
+    Column("dispatched_at", TIME),  # the latest of its runs was sent
     # What those of its runs have used that have ended; the calls of the others are summed when somebody asks.
     Column("spent_usd", Numeric(18, 6), nullable=False, server_default="0"),
     Column("spent_tokens", BigInteger, nullable=False, server_default="0"),
     # Nothing of it is left to be done; a cancelled batch has a while to go until all its runs are.
-    Column("finished_at", _TIME),
+    Column("finished_at", TIME),
     UniqueConstraint("tenant_id", "idempotency_key"),
 )
 Index("ix_batches_listing", batches.c.tenant_id, batches.c.batch_id.desc())
@@ -125,11 +118,11 @@ runs = Table(
     Column("ledger_seq", Integer, nullable=False, server_default="0"),
     Column("ledger_head", Text, nullable=False),
     Column("webhook_url", Text),
-    Column("created_at", _TIME, nullable=False, server_default=text("now()")),
+    Column("created_at", TIME, nullable=False, server_default=text("now()")),
     # When its first message was sent; null: it waits in the database for the dispatcher.
-    Column("dispatched_at", _TIME),
-    Column("started_at", _TIME),
-    Column("finished_at", _TIME),
+    Column("dispatched_at", TIME),
+    Column("started_at", TIME),
+    Column("finished_at", TIME),
     UniqueConstraint("tenant_id", "idempotency_key"),
 )
 Index("ix_runs_listing", runs.c.tenant_id, runs.c.run_id.desc())
@@ -183,11 +176,11 @@ stages = Table(
     Column("deliveries", SmallInteger, nullable=False, server_default="0"),
     Column("rescues", SmallInteger, nullable=False, server_default="0"),
     Column("owner", Text),
-    Column("lease_expires_at", _TIME),
-    Column("not_before", _TIME),
-    Column("enqueued_at", _TIME, nullable=False, server_default=text("now()")),
-    Column("started_at", _TIME),
-    Column("finished_at", _TIME),
+    Column("lease_expires_at", TIME),
+    Column("not_before", TIME),
+    Column("enqueued_at", TIME, nullable=False, server_default=text("now()")),
+    Column("started_at", TIME),
+    Column("finished_at", TIME),
     Column("cause", Text),
     Column("detail", Text),
     Column("result_digest", Text, _late("payloads.digest")),
@@ -228,8 +221,8 @@ calls = Table(
     Column("error_kind", Text),
     Column("error", Text),
     Column("is_simulated", Boolean, nullable=False, server_default=text("false")),
-    Column("sent_at", _TIME, nullable=False, server_default=text("now()")),
-    Column("ended_at", _TIME),
+    Column("sent_at", TIME, nullable=False, server_default=text("now()")),
+    Column("ended_at", TIME),
     Column("duration_seconds", Float),
     ForeignKeyConstraint(
         ["run_id", "round", "stage", "seat"],
@@ -245,7 +238,7 @@ events = Table(
     Column("run_id", Text, ForeignKey("runs.run_id"), primary_key=True),
     Column("seq", Integer, primary_key=True),
     Column("kind", Text, nullable=False),
-    Column("at", _TIME, nullable=False),
+    Column("at", TIME, nullable=False),
     Column("payload_digest", Text, ForeignKey("payloads.digest"), nullable=False),
     Column("previous_hash", Text, nullable=False),
     Column("hash", Text, nullable=False),
@@ -259,9 +252,9 @@ provider_states = Table(
     Column("key_digest", Text, primary_key=True),
     Column("state", Text, nullable=False),
     Column("reason", Text),
-    Column("since", _TIME, nullable=False, server_default=text("now()")),
-    Column("until", _TIME),
-    Column("updated_at", _TIME, nullable=False, server_default=text("now()")),
+    Column("since", TIME, nullable=False, server_default=text("now()")),
+    Column("until", TIME),
+    Column("updated_at", TIME, nullable=False, server_default=text("now()")),
 )
 
 #: What an operator set instead of a provider's own limits; null: no such limit.
@@ -275,7 +268,7 @@ limits = Table(
     Column("output_tokens_per_minute", Float),
     Column("requests_per_day", Integer),
     Column("concurrency", Integer),
-    Column("updated_at", _TIME, nullable=False, server_default=text("now()")),
+    Column("updated_at", TIME, nullable=False, server_default=text("now()")),
 )
 
 #: As PostgreSQL prints it, so that models and migrations can be compared.
@@ -295,12 +288,12 @@ webhook_deliveries = Table(
     Column("receiver", Text, Computed(RECEIVER_OF_URL, persisted=True)),
     Column("state", Text, nullable=False),  # pending | delivered | failed
     Column("attempts", SmallInteger, nullable=False, server_default="0"),
-    Column("next_at", _TIME, nullable=False, server_default=text("now()")),
-    Column("lease_expires_at", _TIME),
+    Column("next_at", TIME, nullable=False, server_default=text("now()")),
+    Column("lease_expires_at", TIME),
     Column("last_status", SmallInteger),
     Column("last_error", Text),
-    Column("created_at", _TIME, nullable=False, server_default=text("now()")),
-    Column("ended_at", _TIME),
+    Column("created_at", TIME, nullable=False, server_default=text("now()")),
+    Column("ended_at", TIME),
     UniqueConstraint("run_id", "event"),
     UniqueConstraint("batch_id", "event"),
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from workers.cli.score_cohort import Cohort, Request, score_cohort
+from workers.cli.score_cohort import Request, score_cohort
 from workers.cli.score_progress import Silent
+from workers.scoring.cohort import Cohort
 
 
 def scored(folder: Path, spool: Path, **more: Any) -> Cohort:

@@ -15,8 +15,8 @@ from rich.console import Console
 
 from tests.recorded_runs import CHECK, FIX, LOOK, search, write_cohort, write_run
 from tests.unit.cli.scoring import scored
-from workers.cli import score_table
 from workers.cli.main import execute
+from workers.scoring import table as score_table
 
 
 def score(*arguments: object) -> int:

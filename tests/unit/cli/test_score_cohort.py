@@ -19,8 +19,8 @@ from workers.agentlens.report import assessment_document, to_bytes
 from workers.agentlens.settings import ScoringSettings
 from workers.agentlens.tier import Tier
 from workers.cli.score_cohort import find_files
-from workers.cli.spool import fetch, spooled_run
 from workers.errors import InputError, TrajectoryError
+from workers.scoring.spool import fetch, spooled_run
 from workers.trajectories import Skipped, load_all
 
 

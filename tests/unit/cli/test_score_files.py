@@ -20,10 +20,11 @@ from workers.agentlens.intents import label
 from workers.agentlens.report import assessment_document, report_document, to_bytes
 from workers.agentlens.settings import DEFAULT_SETTINGS
 from workers.agentlens.tier import Tier
-from workers.cli import score_files
-from workers.cli.score_files import COLUMNS, destination
-from workers.cli.score_html import write_html
+from workers.cli.destination import destination
 from workers.errors import InputError, TrajectoryError
+from workers.scoring import forms as score_files
+from workers.scoring.forms import COLUMNS
+from workers.scoring.page import write_html
 from workers.trajectories import load
 
 

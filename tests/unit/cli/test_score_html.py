@@ -13,7 +13,7 @@ import pytest
 from tests.recorded_runs import CHECK, FIX, LOOK, search, write_cohort, write_run
 from tests.unit.cli.scoring import scored
 from workers.agentlens.tier import Tier
-from workers.cli.score_html import DETAILED, REASONS, select, write_html
+from workers.scoring.page import DETAILED, REASONS, select, write_html
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
 _VOID = frozenset({"meta", "br", "img", "link", "input", "hr"})
@@ -152,13 +152,13 @@ def test_the_same_runs_make_the_same_page(tmp_path: Path) -> None:
     assert page(folder, tmp_path / "one").text == page(folder, tmp_path / "two").text
 
 
-@pytest.mark.parametrize("name", ["score.html", "score.css", "score.js"])
+@pytest.mark.parametrize("name", ["page.html", "page.css", "page.js"])
 def test_the_parts_of_the_page_are_package_data(name: str) -> None:
     import tomllib
 
     config = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
     assert f"*{Path(name).suffix}" in config["tool"]["setuptools"]["package-data"]["*"]
-    assert (Path(__file__).parents[3] / "workers/cli" / name).is_file()
+    assert (Path(__file__).parents[3] / "workers/scoring" / name).is_file()
 
 
 def test_a_step_is_shown_as_it_was_typed_and_what_it_is_compared_as_below(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.unit.agentlens.steps import edit, run, shell, view
 from workers.agentlens.reference import Reference
-from workers.cli import score_pictures as pictures
+from workers.scoring import pictures
 
 
 def model(name: str, by_pass: int, by_quality: int) -> dict[str, Any]:

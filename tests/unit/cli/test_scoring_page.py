@@ -12,7 +12,7 @@ from tests.recorded_runs import write_cohort
 from workers.agentlens.formats import FORMATS
 from workers.agentlens.formats.refused import REFUSED
 from workers.cli.main import execute
-from workers.cli.score_files import COLUMNS
+from workers.scoring.forms import COLUMNS
 
 PAGE = (Path(__file__).parents[3] / "docs/scoring.md").read_text(encoding="utf-8")
 

@@ -7,16 +7,13 @@ run. Both passes are pure functions of a task, run here or in other processes; t
 
 from __future__ import annotations
 
-import copyreg
 import dataclasses
 import functools
-import io
-import operator
 import pickle
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from workers.agentlens.assess import Assessment, Run, assess_all, pool, prepare
 from workers.agentlens.cohort import Row, row
@@ -27,19 +24,9 @@ from workers.agentlens.intents import label
 from workers.agentlens.reference import reachable
 from workers.agentlens.report import assessment_document, to_bytes
 from workers.agentlens.settings import ScoringSettings
-from workers.agentlens.shell import Command
 from workers.agentlens.tier import Tier
-from workers.agentlens.trajectory import (
-    Intent,
-    Lines,
-    Operation,
-    RunOutcome,
-    State,
-    StateOutcome,
-    Trajectory,
-    make_state,
-    with_label,
-)
+from workers.agentlens.trajectory import RunOutcome, Trajectory
+from workers.scoring.packing import packed, unpacked
 from workers.trajectories import Skipped, load_each, load_labels, shown
 
 _RUNS_AT_ONCE = 64
@@ -178,7 +165,7 @@ def read_files(task: ReadTask) -> ReadResult:
                         content=content_digest(item),
                         acts=bool(run.trace.acting),
                         is_labelled=is_labelled,
-                        place=_append(spool, task.spool, _packed(run)),
+                        place=_append(spool, task.spool, packed(run)),
                     )
                 )
     return ReadResult(files=len(task.files), entries=tuple(entries), skipped=tuple(skipped))
@@ -265,9 +252,7 @@ def _pool(donors: tuple[Entry, ...], settings: ScoringSettings) -> DonorPool:
 
 def spooled_run(entry: Entry) -> Run:
     """A run as it was spooled: labelled, without observations, thoughts and the text of edits."""
-    run = pickle.loads(fetch(entry.place))  # noqa: S301 - written by this command a moment ago
-    assert isinstance(run, Run)  # noqa: S101
-    return run
+    return unpacked(fetch(entry.place))
 
 
 def kept_assessment(place: Place) -> Assessment:
@@ -288,73 +273,3 @@ def _append(spool: BinaryIO, file: Path, data: bytes) -> Place:
     place = Place(file=file, offset=spool.tell(), length=len(data))
     spool.write(data)
     return place
-
-
-_KEPT = operator.attrgetter(
-    "index",
-    "tool",
-    "operation",
-    "path",
-    "lines",
-    "scope",
-    "content_digest",
-    "command",
-    "outcome",
-    "exit_code",
-    "tokens_in",
-    "tokens_out",
-    "timestamp",
-    "intent",
-    "rule",
-)
-
-
-def _reduce(state: State) -> tuple[Callable[..., State], tuple[Any, ...]]:
-    return _restore, _KEPT(state)
-
-
-def _restore(
-    index: int,
-    tool: str,
-    operation: Operation,
-    path: str | None,
-    lines: Lines | None,
-    scope: str | None,
-    content_digest: str,
-    command: Command | None,
-    outcome: StateOutcome,
-    exit_code: int | None,
-    tokens_in: int | None,
-    tokens_out: int | None,
-    timestamp: float | None,
-    intent: Intent,
-    rule: int,
-) -> State:
-    state = make_state(
-        index,
-        tool,
-        operation,
-        path,
-        lines,
-        scope,
-        content_digest,
-        command,
-        (),
-        outcome,
-        exit_code,
-        "",
-        "",
-        tokens_in,
-        tokens_out,
-        timestamp,
-    )
-    return with_label(state, intent, rule)
-
-
-def _packed(run: Run) -> bytes:
-    """A run without the long texts of its states, which nothing reads once it is labelled."""
-    packed = io.BytesIO()
-    pickler = pickle.Pickler(packed, pickle.HIGHEST_PROTOCOL)
-    pickler.dispatch_table = copyreg.dispatch_table | {State: _reduce}
-    pickler.dump(run)
-    return packed.getvalue()

@@ -20,11 +20,11 @@ from workers.agentlens.profiles import PROFILES
 from workers.agentlens.report import as_json
 from workers.agentlens.settings import SCORING_VERSION
 from workers.agentlens.tier import Tier
-from workers.cli import score_pictures as pictures
-from workers.cli.plain import plain
-from workers.cli.score_cohort import Cohort
-from workers.cli.score_table import notes, what_was_skipped
-from workers.cli.spool import Scored, fetch, problem_pool, spooled_run
+from workers.plain import plain
+from workers.scoring import pictures
+from workers.scoring.cohort import Cohort
+from workers.scoring.spool import Scored, fetch, problem_pool, spooled_run
+from workers.scoring.table import changes, notes, what_was_skipped
 
 DETAILED: Final = 48
 """How many runs are shown step by step; a page with thousands would be of no use."""
@@ -95,19 +95,19 @@ def write_html(cohort: Cohort, out: BinaryIO) -> None:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"plain": plain, "percent": percent, "words": words}
-    page = environment.from_string(_packaged("score.html")).stream(
+    page = environment.from_string(_packaged("page.html")).stream(
         **_context(cohort),
         details=_details(cohort, chosen),
         reasons=Counter(reason for reason, _ in chosen),
-        css=Markup(_packaged("score.css")),  # noqa: S704 - our own file
-        script=Markup(_packaged("score.js")),  # noqa: S704 - our own file
+        css=Markup(_packaged("page.css")),  # noqa: S704 - our own file
+        script=Markup(_packaged("page.js")),  # noqa: S704 - our own file
     )
     page.enable_buffering(64)
     page.dump(out, encoding="utf-8", errors="replace")
 
 
 def _packaged(name: str) -> str:
-    return resources.files("workers.cli").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("workers.scoring").joinpath(name).read_text(encoding="utf-8")
 
 
 def percent(share: float | None) -> str:
@@ -147,6 +147,7 @@ def _context(cohort: Cohort) -> dict[str, Any]:
         "tier_names": [tier.value for tier in Tier],
         "meaning": {mechanism.value: text for mechanism, text in MEANING.items()},
         "notes": notes(cohort),
+        "changes": changes(cohort.comparison),
         "warnings": warnings.most_common(_WARNINGS_SHOWN),
         "more_warnings": max(0, len(warnings) - _WARNINGS_SHOWN),
         "skipped": cohort.skipped[:_SKIPPED_SHOWN],

@@ -5,21 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import secrets
-import stat
-import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import orjson
 
 from workers.agentlens.curation import sft_record
-from workers.agentlens.report import report_document, to_bytes
-from workers.cli.score_cohort import Cohort
-from workers.cli.spool import InputFile, Scored, fetch, kept_assessment
-from workers.errors import InputError, TrajectoryError
+from workers.agentlens.report import as_json, report_document, to_bytes
+from workers.errors import TrajectoryError
+from workers.scoring.cohort import Cohort
+from workers.scoring.spool import InputFile, Scored, fetch, kept_assessment
 from workers.trajectories import Skipped
 
 _ROWS_AT_ONCE = 1000
@@ -65,59 +60,29 @@ COLUMNS: Final[dict[str, str]] = {
 """The columns of CSV and parquet, one row a run; signals as in the JSON form, warnings joined by "; "."""
 
 
-@contextmanager
-def destination(path: Path | None) -> Iterator[BinaryIO]:
-    """Where to write: standard output, or a file that appears only when all of it is written.
-
-    Raises: InputError if nothing can be written there, before anything else is done."""
-    if path is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    try:
-        target = path.resolve()
-    except RuntimeError:
-        raise InputError(f"-o {path}: is a link to itself; give another name") from None
-    if target.is_dir():
-        raise InputError(f"-o {path}: is a folder; give the name of a file")
-    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
-        # A pipe or a device cannot be replaced, only written to.
-        with _opened(path, target, "wb") as file:
-            yield file
-        return
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    file = _opened(path, draft, "xb")
-    try:
-        with file:
-            yield file
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _opened(named: Path, path: Path, mode: str) -> Any:
-    try:
-        return path.open(mode)
-    except OSError as error:
-        raise InputError(
-            f"-o {named}: cannot be written: {error.strerror}; give a file in a folder that exists"
-        ) from None
-
-
-def write_json(cohort: Cohort, out: BinaryIO) -> None:
-    """The report's fixed JSON form (AGENTLENS §9), the same bytes as if it were made in memory."""
+def json_frame(cohort: Cohort) -> tuple[bytes, bytes]:
+    """What stands before the first assessment and behind the last one in the JSON form. A cohort that was compared
+    with the night before says so in `night_before`."""
     empty = report_document(
         [],
         cohort=cohort.summary,
         settings=cohort.settings,
         skipped=[(item.path, item.error) for item in cohort.skipped],
     )
+    if cohort.comparison is not None:
+        empty |= {"night_before": as_json(cohort.comparison)}
     head, opening, tail = to_bytes(empty).partition(b'"assessments":[')
-    out.write(head + opening)
+    return head + opening, tail + b"\n"
+
+
+def write_json(cohort: Cohort, out: BinaryIO) -> None:
+    """The report's fixed JSON form (AGENTLENS §9), the same bytes as if it were made in memory."""
+    head, tail = json_frame(cohort)
+    out.write(head)
     for number, run in enumerate(cohort.runs):
         out.write(b"," if number else b"")
         out.write(fetch(run.document))
-    out.write(tail + b"\n")
+    out.write(tail)
 
 
 def write_csv(cohort: Cohort, out: BinaryIO) -> None:

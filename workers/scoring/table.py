@@ -11,8 +11,8 @@ from rich.text import Text
 
 from workers.agentlens.mechanisms import MEANING
 from workers.agentlens.tier import Tier
-from workers.cli.plain import plain
-from workers.cli.score_cohort import Cohort
+from workers.plain import plain
+from workers.scoring.cohort import Cohort
 from workers.trajectories import Skipped
 
 TIER_STYLE: Final = {
@@ -56,9 +56,38 @@ def print_cohort(cohort: Cohort, console: Console) -> None:
     console.print(Group(*parts))
     for line in notes(cohort):
         console.print(Text(line, "yellow"))
+    for line in changes(cohort.comparison):
+        console.print(Text(line))
     if cohort.skipped:
         console.print(skipped(cohort))
     console.print(Text(str(summary["caution"]), "italic"))
+
+
+def changes(comparison: Mapping[str, Any] | None) -> list[str]:
+    """What is different from the night before, in sentences; none for a cohort that was not compared."""
+    if comparison is None:
+        return []
+    counts = comparison["counts"]
+    said = [
+        f"since the night of {comparison['night']}: {counts['new']:,} new, {counts['gone']:,} gone, "
+        f"{count(counts['moved'], 'run')} in another tier, {counts['same']:,} in the same"
+    ]
+    said += [
+        f"  {move['runs']:,} from {_tier_name(move['from'])} to {_tier_name(move['to'])}"
+        for move in comparison["moves"]
+    ]
+    lucky = comparison["lucky_by_mechanism"]
+    mechanisms = sorted(lucky["now"].keys() | lucky["before"].keys())
+    if mechanisms:
+        parts = (
+            f"{name} {lucky['before'].get(name, 0)} → {lucky['now'].get(name, 0)}" for name in mechanisms
+        )
+        said.append(f"  Lucky passes by mechanism: {', '.join(parts)}")
+    return said
+
+
+def _tier_name(tier: str | None) -> str:
+    return "no tier" if tier is None else tier.replace("_", " ")
 
 
 def notes(cohort: Cohort) -> list[str]:

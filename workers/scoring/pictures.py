@@ -10,7 +10,7 @@ from typing import Any, Final
 from workers.agentlens.equivalence import target_path
 from workers.agentlens.reference import ROOT, Reference
 from workers.agentlens.trajectory import State
-from workers.cli.plain import plain
+from workers.plain import plain
 
 STEPS_SHOWN: Final = 400
 """Longer runs are cut in the pictures, and the report says so."""
