@@ -127,6 +127,13 @@ def test_a_running_batchs_budget_can_be_raised(database: Database) -> None:
     assert (state(database), batch_row(database).budget_usd) == (("running", None), Decimal(6))
 
 
+def test_a_batch_that_had_no_budget_gets_none_later(database: Database) -> None:
+    store_batch(database)
+    pause(database)
+    with pytest.raises(StateError, match="was submitted without a budget"):
+        resume(database, Budget(usd=Decimal(6)))
+
+
 def test_resuming_wakes_the_seats_that_were_held(database: Database) -> None:
     held, other = seat_key("coder", Stage.CODER, "batch_1_001"), seat_key("coder", Stage.CODER, "other")
     store_batch(database, count=1, budget_usd=Decimal(5))
@@ -198,7 +205,7 @@ def test_the_sweep_ends_rows_ledgers_seats_and_calls_in_chunks(
 ) -> None:
     monkeypatch.setattr(dispatch, "SWEEP_CHUNK", 3)
     database = opened.context.database
-    run_ids = store_batch(database, count=8, team=chain_team(["openai/gpt-5"]))
+    run_ids = store_batch(database, count=8, team=chain_team(["openai/gpt-5"]), budget_tokens=10**6)
     finish(database, run_ids[0])
     key = opened.open(run_ids[1])
     opened.work(key)

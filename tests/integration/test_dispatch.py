@@ -27,7 +27,7 @@ from workers.core.run import Close, Enqueue, RunState, Stage
 from workers.core.shares import Room
 from workers.provenance.models import provider_states
 from workers.provenance.models import runs as runs_table
-from workers.provenance.repository import batch_control, dispatch, stages
+from workers.provenance.repository import batch_control, budgets, dispatch, stages
 from workers.provenance.session import Database
 from workers.stages.context import Context
 from workers.stages.dispatch import Window, run_ended, tick
@@ -155,6 +155,16 @@ def test_many_at_once_send_each_run_once(context: Context, database: Database) -
         thread.join()
     taken.extend(tick(context, window(40)))
     assert len(taken) == len(set(taken)) == 40
+
+
+def test_the_dispatcher_waits_for_nobody_who_holds_the_batchs_row(
+    context: Context, database: Database
+) -> None:
+    """Runs that end together, or reserve money, hold it nearly all the time."""
+    run_ids = store_batch(database, count=3)
+    with database.begin() as connection:
+        budgets.hold_batch(connection, "batch_1")
+        assert tick(context, window()) == tuple(run_ids)
 
 
 def test_a_batch_paused_between_the_plan_and_the_taking_is_sent_nothing(database: Database) -> None:

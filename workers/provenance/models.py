@@ -80,7 +80,8 @@ batches = Table(
     Column("created_at", TIME, nullable=False, server_default=text("now()")),
     Column("started_at", TIME),  # its first run was sent
     Column("dispatched_at", TIME),  # the latest of its runs was sent
-    # What those of its runs have used that have ended; the calls of the others are summed when somebody asks.
+    # Kept where there is a budget: what those of its runs have used that have ended. The calls of the others are
+    # summed when a call is to be reserved.
     Column("spent_usd", Numeric(18, 6), nullable=False, server_default="0"),
     Column("spent_tokens", BigInteger, nullable=False, server_default="0"),
     # Nothing of it is left to be done; a cancelled batch has a while to go until all its runs are.

@@ -56,8 +56,12 @@ def resume(connection: Connection, batch_id: str, *, tenant_id: str, budget: Bud
 
 
 def _larger(row: Row[Any], budget: Budget) -> dict[str, Any]:
-    """The columns that a larger budget changes. Raises: StateError for one that is not larger than before."""
+    """The columns that a larger budget changes. Raises: StateError for one that is not larger than before, and for a
+    batch that never had one: what its ended runs have used was not kept."""
     changed: dict[str, Any] = {}
+    had_budget = Budget(usd=row.budget_usd, tokens=row.budget_tokens).is_set
+    if budget.is_set and not had_budget:
+        raise StateError(f"batch {row.batch_id} was submitted without a budget; resume it without one")
     for name, before, asked, unit in (
         ("budget_usd", row.budget_usd, budget.usd, "USD"),
         ("budget_tokens", row.budget_tokens, budget.tokens, "tokens"),

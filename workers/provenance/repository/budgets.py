@@ -107,13 +107,15 @@ _CHARGE = text(
         GROUP BY runs.batch_id
     ) AS used
     WHERE batches.batch_id = used.batch_id
+        -- Nobody asks what a batch without a budget has spent, and its runs need not wait for each other.
+        AND (batches.budget_usd IS NOT NULL OR batches.budget_tokens IS NOT NULL)
     """
 )
 
 
 def hold_batch(connection: Connection, batch_id: str | None) -> None:
-    """Whoever is about to end a run with `charge_batch` takes its batch's row before the rows of its seats, as
-    `reserve` does; the other way round, two of them could wait for each other."""
+    """Whoever is about to end seats of a run and then `charge_batch` takes its batch's row first, as `reserve` does;
+    the other way round, two of them could wait for each other."""
     if batch_id is not None:
         connection.execute(
             select(batches.c.batch_id).where(batches.c.batch_id == batch_id).with_for_update(key_share=True)

@@ -69,11 +69,13 @@ _OPEN = text(
     """
 )
 
-_STILL_RUNS = text(
+#: Never waits for the row, which runs that end or reserve money may hold: it is a note of whose turn it was.
+_NOTE = text(
     """
     UPDATE batches SET dispatched_at = now(), started_at = coalesce(started_at, now())
-    WHERE batch_id = :batch_id AND state = 'running'
-    RETURNING batch_id
+    WHERE batch_id IN (
+        SELECT batch_id FROM batches WHERE batch_id = :batch_id FOR NO KEY UPDATE SKIP LOCKED
+    )
     """
 )
 
@@ -83,6 +85,7 @@ _TAKE = text(
     FROM (
         SELECT run_id, priority, position FROM runs
         WHERE batch_id = :batch_id AND state = 'queued' AND dispatched_at IS NULL
+            AND EXISTS (SELECT FROM batches WHERE batch_id = :batch_id AND state = 'running')
         ORDER BY priority, position
         LIMIT :count
         FOR NO KEY UPDATE SKIP LOCKED
@@ -129,9 +132,8 @@ def deferred_seats(connection: Connection) -> int:
 
 
 def take(connection: Connection, batch_id: str, count: int) -> list[str]:
-    """The batch's next runs, by priority and line, now counted as sent. None if it was paused or cancelled meanwhile:
-    its row is locked, so that whoever does that comes before or after."""
-    if connection.execute(_STILL_RUNS, {"batch_id": batch_id}).one_or_none() is None:
-        return []
-    rows = connection.execute(_TAKE, {"batch_id": batch_id, "count": count})
+    """The batch's next runs, by priority and line, now counted as sent; none if it was paused or cancelled."""
+    rows = connection.execute(_TAKE, {"batch_id": batch_id, "count": count}).all()
+    if rows:
+        connection.execute(_NOTE, {"batch_id": batch_id})
     return [row.run_id for row in sorted(rows, key=lambda row: (row.priority, row.position))]
