@@ -1,0 +1,211 @@
+"""An installation made of processes that can be killed, stopped and held down, and that come back by themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+import httpx
+import redis
+
+from tests.e2e.chaos.servers import Broker, Postgres
+from workers.cli.port import free_port
+from workers.provenance.migrate import migrate
+from workers.provenance.session import Database
+
+ROOT = Path(__file__).parents[3]
+READY_SECONDS = 90.0
+_LOOK_SECONDS = 0.05
+
+#: Everything happens in seconds here that takes half a minute in a real installation.
+SETTINGS = {
+    "CONSENSUS_LEASE_SECONDS": "3",
+    "CONSENSUS_HEARTBEAT_SECONDS": "0.5",
+    "CONSENSUS_RESCUE_SECONDS": "1",
+    "CONSENSUS_PENDING_SECONDS": "4",
+    "CONSENSUS_STALLED_SECONDS": "3",
+    "CONSENSUS_SLOT_WAIT_SECONDS": "5",
+    "CONSENSUS_DATABASE_POOL": "10",
+    "CONSENSUS_LOG_LEVEL": "INFO",
+}
+
+
+@dataclasses.dataclass(slots=True)
+class Process:
+    """One process of the installation. It ends when its standard input closes, so it never outlives the test.
+
+    `down_until`: it is not started again before, on the monotonic clock.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    popen: subprocess.Popen[bytes]
+    log: IO[bytes]
+    starts: int = 1
+    down_until: float = 0.0
+
+
+class Site:
+    """Database, broker, simulator, API, workers and beat under one folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        workers: int,
+        threads: int,
+        simulator: tuple[str, ...],
+        environment: Mapping[str, str],
+    ) -> None:
+        self.folder = folder
+        self.postgres = Postgres(folder / "postgres")
+        self.broker = Broker(folder / "broker")
+        self._workers = workers
+        self._threads = threads
+        self._api_port, self._simulator_port = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{self._api_port}"
+        self.simulator_url = f"http://127.0.0.1:{self._simulator_port}"
+        self._simulator = simulator
+        self._processes: dict[str, Process] = {}
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, name="keeper", daemon=True)
+        self._environment = {
+            "PATH": os.defpath,
+            "PYTHONPATH": str(ROOT),
+            "CONSENSUS_HOME": str(folder),
+            "CONSENSUS_DATABASE_URL": self.postgres.url,
+            "CONSENSUS_REDIS_URL": self.broker.url,
+            "CONSENSUS_STOP_WITH_STDIN": "1",
+            "CONSENSUS_WORKER_PROCESSES": str(workers),
+            **SETTINGS,
+            **{name: value.replace("SIMULATOR", self.simulator_url) for name, value in environment.items()},
+        }
+        self.database = Database(self.postgres.url, pool_size=4)
+
+    @property
+    def workers(self) -> list[str]:
+        return [f"worker-{number}" for number in range(1, self._workers + 1)]
+
+    def start(self) -> None:
+        # The wheel's PostgreSQL runs as another user, who must be able to come in.
+        self.folder.chmod(0o755)
+        self.broker.start()
+        self.postgres.create()
+        migrate(self.database)
+        self._spawn("simulator", "simulate-llm", "--port", str(self._simulator_port), *self._simulator)
+        self._spawn("api", "api", "--port", str(self._api_port))
+        for name in self.workers:
+            self._spawn(name, "worker", "--name", name, "--concurrency", str(self._threads))
+        self._spawn("beat", "beat")
+        self._keeper.start()
+        for url in (f"{self.simulator_url}/healthz", f"{self.url}/readyz"):
+            self.until(lambda url=url: _answers(url), f"{url} does not answer", seconds=READY_SECONDS)
+
+    def _spawn(self, name: str, *arguments: str) -> None:
+        log = (self.folder / f"{name}.log").open("ab")
+        self._processes[name] = Process(name, arguments, self._popen(arguments, log), log)
+
+    def _popen(self, arguments: tuple[str, ...], log: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "workers.cli.main", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=self._environment,
+            cwd=self.folder,
+            start_new_session=True,
+        )
+
+    def _keep(self) -> None:
+        """Start again what died, as an init system would."""
+        while not self._closing.wait(_LOOK_SECONDS):
+            with self._lock:
+                for process in self._processes.values():
+                    if process.popen.poll() is None or time.monotonic() < process.down_until:
+                        continue
+                    process.popen = self._popen(process.arguments, process.log)
+                    process.starts += 1
+
+    def process_id(self, name: str) -> int:
+        return self._processes[name].popen.pid
+
+    def starts(self, name: str) -> int:
+        return self._processes[name].starts
+
+    def kill(self, name: str, *, down_seconds: float = 0.0) -> None:
+        """kill -9; it comes back after `down_seconds`."""
+        with self._lock:
+            process = self._processes[name]
+            process.down_until = time.monotonic() + down_seconds
+            process.popen.kill()
+            process.popen.wait()
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._processes[name].popen.send_signal(number)
+
+    def worker_of(self, owner: str | None) -> str | None:
+        """Which worker has this name in the stage rows (host:pid:chance)."""
+        if owner is None:
+            return None
+        for name in self.workers:
+            if f":{self._processes[name].popen.pid}:" in owner:
+                return name
+        return None
+
+    def until(self, condition, what: str, *, seconds: float) -> None:  # type: ignore[no-untyped-def]
+        """Look again until the condition holds; fail with `what` when it never does."""
+        deadline = time.monotonic() + seconds
+        for _ in itertools.count():
+            if condition():
+                return
+            assert time.monotonic() < deadline, f"{what} within {seconds:g} s; the logs are in {self.folder}"
+            time.sleep(_LOOK_SECONDS)
+
+    def tracebacks(self) -> Counter[str]:
+        """How often which error ended a traceback in the logs, by process and its last line."""
+        found: Counter[str] = Counter()
+        for name in self._processes:
+            is_inside = False
+            for line in (self.folder / f"{name}.log").read_text(errors="replace").splitlines():
+                if line.startswith("Traceback (most recent"):
+                    is_inside = True
+                elif is_inside and line and not line.startswith(" "):
+                    found[f"{name.partition('-')[0]}: {line[:160]}"] += 1
+                    is_inside = False
+        return found
+
+    def close(self) -> None:
+        self._closing.set()
+        if self._keeper.is_alive():
+            self._keeper.join()
+        for process in self._processes.values():
+            process.popen.kill()
+            process.popen.wait()
+            process.log.close()
+            assert process.popen.stdin is not None
+            process.popen.stdin.close()
+        self.database.close()
+        with contextlib.suppress(redis.RedisError, AssertionError):
+            self.broker.thaw()
+            self.broker.kill()
+        self.postgres.stop("immediate")
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=5).is_success
+    except httpx.HTTPError:
+        return False
