@@ -1,6 +1,6 @@
 """`make chaos`: a thousand runs on real servers that fail in every way; the tables at the end, exit 1 if one is bad.
 
-    python -m tests.e2e.chaos [--seed N] [--runs N]
+python -m tests.e2e.chaos [--seed N] [--runs N]
 """
 
 from __future__ import annotations

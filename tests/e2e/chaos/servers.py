@@ -58,7 +58,9 @@ class Postgres:
         options = f"-h {self._listen} -p {self._port} -k '' -c max_connections=300 -c shared_buffers=64MB"
         deadline = time.monotonic() + START_SECONDS
         while True:
-            done = self._control("-w", "-t", "30", "-l", str(self._folder / "server.log"), "-o", options, "start")
+            done = self._control(
+                "-w", "-t", "30", "-l", str(self._folder / "server.log"), "-o", options, "start"
+            )
             if done.returncode == 0:
                 return
             # After kill -9 the old server's children may hold its memory for another moment.
@@ -115,7 +117,10 @@ class Broker:
         }
         with (self._folder.parent / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [str(get_binary_path()), *(part for name, value in options.items() for part in (f"--{name}", value))],
+                [
+                    str(get_binary_path()),
+                    *(part for name, value in options.items() for part in (f"--{name}", value)),
+                ],
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

@@ -65,7 +65,9 @@ class Watch:
             return []
 
     def open_runs(self) -> set[str]:
-        return {row.run_id for row in self._rows("SELECT run_id FROM runs WHERE state IN ('queued', 'running')")}
+        return {
+            row.run_id for row in self._rows("SELECT run_id FROM runs WHERE state IN ('queued', 'running')")
+        }
 
     def ended(self) -> int:
         rows = self._rows("SELECT count(*) FROM runs WHERE state IN ('finished', 'cancelled')")

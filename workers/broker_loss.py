@@ -1,0 +1,75 @@
+"""What Celery and kombu do while the broker or the database is away, put right: the worker goes on, and a log holds a
+sentence instead of a page. The rows are the truth, so nothing here has to be saved (`decisions/0001`)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import redis.exceptions
+import structlog
+from celery import Task
+from celery.beat import PersistentScheduler, SchedulingError
+from celery.exceptions import CPendingDeprecationWarning
+from kombu.transport import TRANSPORT_ALIASES
+from kombu.transport import redis as kombu_redis
+
+from workers.errors import UnavailableError
+
+log = structlog.get_logger(__name__)
+
+
+class Channel(kombu_redis.Channel):
+    """A channel of a connection that was given up says so by an error that kombu expects. By itself it stumbles over
+    the missing connection while it tries to put messages back, and that AttributeError ends the worker."""
+
+    @property
+    def _is_given_up(self) -> bool:
+        return self.connection is None or self.connection.client is None
+
+    def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
+        # Its message may be delivered once more, which changes nothing.
+        if not self._is_given_up:
+            super().basic_ack(delivery_tag, multiple)
+
+    def _connparams(self, asynchronous: bool = False) -> Any:
+        if self._is_given_up:
+            raise redis.exceptions.ConnectionError("the connection to the broker was given up")
+        return super()._connparams(asynchronous)  # type: ignore[no-untyped-call]
+
+
+class Transport(kombu_redis.Transport):
+    Channel = Channel
+
+
+class Scheduler(PersistentScheduler):  # type: ignore[misc]  # Celery ships no types
+    """Beat's own, but for its words while the broker is away: one line, not four tracebacks a second."""
+
+    def apply_entry(self, entry: Any, producer: Any = None) -> None:
+        try:
+            self.apply_async(entry, producer=producer, advance=False)
+        except SchedulingError as error:
+            log.warning("broker.away", task=entry.task, error=str(error.__cause__ or error))
+
+
+class PatientTask(Task):  # type: ignore[misc]
+    """A task that the database broke off is over: the rescue finds what it left. To Celery it has not failed, since one
+    failed header would fail its panel's chord, at length and for nothing."""
+
+    abstract = True
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self.run(*args, **kwargs)
+        except UnavailableError as error:
+            log.warning("task.interrupted", task=self.name, error=str(error))
+            return None
+
+
+def install() -> None:
+    """Make kombu use the transport above for every Redis URL, and Celery keep its advice for version 6 to itself:
+    it would repeat it, ten lines long, whenever the broker goes away."""
+    path = f"{Transport.__module__}:{Transport.__qualname__}"
+    for scheme in ("redis", "rediss"):
+        TRANSPORT_ALIASES[scheme] = path
+    warnings.filterwarnings("ignore", category=CPendingDeprecationWarning, module="celery.worker.consumer")
