@@ -3,14 +3,12 @@ sentence instead of a page. The rows are the truth, so nothing here has to be sa
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import redis.exceptions
 import structlog
 from celery import Task
 from celery.beat import PersistentScheduler, SchedulingError
-from celery.exceptions import CPendingDeprecationWarning
 from kombu.transport import TRANSPORT_ALIASES
 from kombu.transport import redis as kombu_redis
 
@@ -30,7 +28,7 @@ class Channel(kombu_redis.Channel):
     def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
         # Its message may be delivered once more, which changes nothing.
         if not self._is_given_up:
-            super().basic_ack(delivery_tag, multiple)
+            super().basic_ack(delivery_tag, multiple)  # type: ignore[no-untyped-call]
 
     def _connparams(self, asynchronous: bool = False) -> Any:
         if self._is_given_up:
@@ -67,9 +65,7 @@ class PatientTask(Task):  # type: ignore[misc]
 
 
 def install() -> None:
-    """Make kombu use the transport above for every Redis URL, and Celery keep its advice for version 6 to itself:
-    it would repeat it, ten lines long, whenever the broker goes away."""
+    """Make kombu use the transport above for every Redis URL."""
     path = f"{Transport.__module__}:{Transport.__qualname__}"
     for scheme in ("redis", "rediss"):
         TRANSPORT_ALIASES[scheme] = path
-    warnings.filterwarnings("ignore", category=CPendingDeprecationWarning, module="celery.worker.consumer")
