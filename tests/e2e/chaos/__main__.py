@@ -35,10 +35,11 @@ def main() -> int:
         per_minute=900,
         fault_probability=0.08,
         outages=8,
+        max_rescues=3,
         deadline_seconds=120 + 1.5 * options.runs,
     )
     result = perform(play, lambda line: console.print(f"[dim]{line}[/]", markup=True))
-    show(result, console)
+    show(result)
     found = result.audit
     return 1 if found.lost or found.duplicated or found.problems else 0
 

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import httpx
 from sqlalchemy import Connection, text
 
 from tests.e2e.chaos.load import Load
@@ -64,12 +63,11 @@ def audit(site: Site, load: Load, *, per_minute: float) -> Audit:
         found.orphans = list(
             connection.execute(text("SELECT call_id FROM calls WHERE state = 'orphaned'")).scalars()
         )
-    record = httpx.get(f"{site.simulator_url}/simulator/arrivals", timeout=60).json()
-    stats = httpx.get(f"{site.simulator_url}/simulator/stats", timeout=60).json()
-    assert record["dropped"] == 0, "the simulator forgot arrivals"
-    found.arrivals, found.faults = stats["requests"], stats["by_fault"]
-    _audit_tokens(calls, record["arrivals"], found)
-    _audit_limits(record["arrivals"], per_minute, found)
+    arrivals = site.arrivals()
+    found.arrivals = len(arrivals)
+    found.faults = Counter(item["fault"] for item in arrivals if item["fault"] is not None)
+    _audit_tokens(calls, arrivals, found)
+    _audit_limits(arrivals, per_minute, found)
     return found
 
 

