@@ -26,9 +26,13 @@ class Channel(kombu_redis.Channel):
         return self.connection is None or self.connection.client is None
 
     def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
-        # Its message may be delivered once more, which changes nothing.
-        if not self._is_given_up:
+        """A message that could not be acknowledged may come once more, which changes nothing."""
+        if self._is_given_up:
+            return
+        try:
             super().basic_ack(delivery_tag, multiple)  # type: ignore[no-untyped-call]
+        except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError) as error:
+            log.warning("broker.away", error=str(error))
 
     def _connparams(self, asynchronous: bool = False) -> Any:
         if self._is_given_up:

@@ -32,7 +32,7 @@ def main() -> int:
         mixed=True,
         gap_seconds=(0.5, 2.0),
         latency_seconds=0.5,
-        per_minute=900,
+        per_minute=420,
         fault_probability=0.08,
         outages=8,
         max_rescues=3,

@@ -39,6 +39,8 @@ class Load:
         self._to_follow: queue.Queue[str] = queue.Queue()
         self._threads: list[threading.Thread] = []
         self.count = count
+        #: So many may be submitted by now.
+        self.allowed = count
         #: Run ids by the number of the submission, as the API answered.
         self.accepted: dict[int, str] = {}
         self.repeats = 0
@@ -67,7 +69,8 @@ class Load:
 
     def _submit_all(self) -> None:
         while not self._closing.is_set():
-            if len(self.accepted) - self._watch.ended() >= self._window:
+            submitted = len(self.accepted)
+            if submitted - self._watch.ended() >= self._window or self.allowed <= submitted < self.count:
                 time.sleep(_AGAIN_SECONDS / 4)
                 continue
             number = self._next()

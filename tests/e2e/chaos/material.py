@@ -50,7 +50,7 @@ def write_team(folder: Path) -> Path:
     """A small team of mixed families, each of whose chains begins with an account that will be lost."""
 
     def seat(*models: str) -> dict[str, Any]:
-        return {"models": list(models), "max_tokens": 4000, "timeout_seconds": 20}
+        return {"models": list(models), "max_tokens": 4000, "timeout_seconds": 20, "temperature": 0.2}
 
     doomed = {provider: f"{provider}/{model}" for provider, (model, _) in _DOOMED.items()}
     team = {

@@ -166,15 +166,18 @@ def _set_limits(site: Site, per_minute: float) -> None:
 
 def _drama(play: Play, scene: Scene, strikes: Strikes, is_over: threading.Event) -> None:
     names = list(FAULTS)
+    strikes_to_come = play.rounds * len(names)
+    runs = play.runs // 2 if play.mixed else play.runs
     # Before anything is broken something must be under way.
     scene.watch.wait_for(scene.watch.calling, 30)
-    for _ in range(play.rounds):
-        scene.dice.shuffle(names)
-        for name in names:
-            if is_over.is_set():
-                return
-            _strike(scene, FAULTS[name], strikes)
-            is_over.wait(scene.dice.uniform(*play.gap_seconds))
+    for number in range(strikes_to_come):
+        # Runs are spread over the faults: the last ones begin after the last fault of its round.
+        scene.load.allowed = max(play.window, runs * (number + 1) // strikes_to_come)
+        if number % len(names) == 0:
+            scene.dice.shuffle(names)
+        _strike(scene, FAULTS[names[number % len(names)]], strikes)
+        is_over.wait(scene.dice.uniform(*play.gap_seconds))
+    scene.load.allowed = play.runs
     with ThreadPoolExecutor(max_workers=2) as pool:
         while play.mixed and not is_over.wait(scene.dice.uniform(*play.gap_seconds)):
             for done in [pool.submit(_strike, scene, fault, strikes) for fault in _pair(scene.dice)]:

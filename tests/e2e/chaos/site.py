@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from workers.provenance.session import Database
 ROOT = Path(__file__).parents[3]
 READY_SECONDS = 90.0
 _LOOK_SECONDS = 0.05
+_STAMPED = re.compile(r"\d{4}-\d\d-\d\dT")
 
 #: Everything happens in seconds here that takes half a minute in a real installation.
 SETTINGS = {
@@ -174,6 +176,8 @@ class Site:
                 for process in self._processes.values():
                     if process.popen.poll() is None or time.monotonic() < process.down_until:
                         continue
+                    assert process.popen.stdin is not None
+                    process.popen.stdin.close()
                     process.popen = self._popen(process.command, process.log)
                     process.starts += 1
 
@@ -214,15 +218,17 @@ class Site:
             time.sleep(_LOOK_SECONDS)
 
     def tracebacks(self) -> Counter[str]:
-        """How often which error ended a traceback in the logs, by process and its last line."""
+        """How often which tracebacks stand in the logs, by process, the line that they follow and their last one."""
         found: Counter[str] = Counter()
         for name in self._processes:
-            is_inside = False
+            spoken, is_inside = "", False
             for line in (self.folder / f"{name}.log").read_text(errors="replace").splitlines():
                 if line.startswith("Traceback (most recent"):
                     is_inside = True
+                elif _STAMPED.match(line):
+                    spoken, is_inside = line[28:100], False
                 elif is_inside and line and not line.startswith(" "):
-                    found[f"{name.partition('-')[0]}: {line[:160]}"] += 1
+                    found[f"{name.partition('-')[0]}: {spoken} … {line[:100]}"] += 1
                     is_inside = False
         return found
 
