@@ -11,20 +11,17 @@ from fastapi_offline import FastAPIOffline
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import errors
-from api.dependencies import Services
+from api.dependencies import MAX_BODY_BYTES, Services
 from api.live import Hub
-from api.routers import events, health, provenance, providers, results, runs, teams
+from api.routers import batch_control, batches, events, health, provenance, providers, results, runs, teams
 from workers.celery_app import configure
-from workers.enqueue import broker_problem, submit_run
+from workers.enqueue import broker_problem, send_dispatch, send_sweep, submit_run
 from workers.errors import SettingsError
 from workers.governor.look import look
 from workers.provenance.session import Database
 from workers.providers.prices import price_of
 from workers.providers.registry import enabled
 from workers.settings import Settings, environment, load
-
-#: Spec, files and tests together; each has its own, smaller limit too.
-MAX_BODY_BYTES = 16 * 1024 * 1024
 
 
 def services_of(settings: Settings) -> Services:
@@ -42,6 +39,10 @@ def services_of(settings: Settings) -> Services:
         team_folders=settings.teams,
         enabled=lambda: enabled(environment()),
         price_of=price_of,
+        max_batch_bytes=settings.max_batch_bytes,
+        max_batch_runs=settings.max_batch_runs,
+        dispatch=lambda: send_dispatch(celery),
+        sweep=lambda batch_id: send_sweep(celery, batch_id),
         snapshots=partial(look, settings.redis_url) if settings.redis_url else lambda _: {},
     )
 
@@ -68,7 +69,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     app.add_middleware(BodyLimit)
     errors.install(app)
-    for module in (runs, events, results, provenance, teams, providers, health):
+    for module in (runs, batches, batch_control, events, results, provenance, teams, providers, health):
         app.include_router(module.router, responses=errors.DESCRIBED)
     return app
 
@@ -80,7 +81,8 @@ class BodyLimit:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        # A batch has limits of its own and never lies in memory.
+        if scope["type"] != "http" or (scope.get("method"), scope.get("path")) == ("POST", batches.PATH):
             await self._app(scope, receive, send)
             return
         seen = 0

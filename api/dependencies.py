@@ -21,6 +21,9 @@ from workers.provenance.models import DEFAULT_TENANT
 from workers.provenance.session import Database
 from workers.providers.registry import ProviderConfig
 
+#: Spec, files and tests together; each has its own, smaller limit too.
+MAX_BODY_BYTES = 16 * 1024 * 1024
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
@@ -34,6 +37,12 @@ class Services:
     team_folders: tuple[Path, ...] = ()
     enabled: Callable[[], Mapping[str, ProviderConfig]] = dict
     price_of: PriceOf = no_prices
+    #: The most of one batch: bytes of its body, unpacked, and lines.
+    max_batch_bytes: int = 1024**3
+    max_batch_runs: int = 100_000
+    #: Lets the next runs of batches go; ends the runs of a cancelled batch.
+    dispatch: Callable[[], None] = lambda: None
+    sweep: Callable[[str], None] = lambda _: None
     #: How the governor's buckets with these keys and limits stand; nothing while Redis is away.
     snapshots: Callable[[Mapping[str, Limits]], Mapping[str, Snapshot]] = lambda _: {}
 
@@ -55,6 +64,10 @@ def new_run_id() -> str:
     return make_id("run", now(), secrets.token_bytes(10))
 
 
+def new_batch_id() -> str:
+    return make_id("batch", now(), secrets.token_bytes(10))
+
+
 def idempotency_key(
     key: Annotated[str | None, Header(alias="Idempotency-Key", description="repeat a POST safely")] = None,
 ) -> str | None:
@@ -66,15 +79,24 @@ def idempotency_key(
     return key
 
 
-#: What `new_run_id` makes.
-_RUN_ID = re.compile(r"run_[0-9a-hjkmnp-tv-z]{26}")
+#: What follows the kind in an id.
+_ID_DIGITS = "[0-9a-hjkmnp-tv-z]{26}"
+
+Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before")]
 
 
-def cursor(
-    cursor: Annotated[str | None, Query(description="`next_cursor` of the page before")] = None,
-) -> str | None:
-    """Raises: InputError for a cursor that no page gave."""
-    if cursor is not None and not _RUN_ID.fullmatch(cursor):
+def cursor(cursor: Cursor = None) -> str | None:
+    """Raises: InputError for a cursor that no page of runs gave."""
+    return _checked_cursor("run", cursor)
+
+
+def batch_cursor(cursor: Cursor = None) -> str | None:
+    """Raises: InputError for a cursor that no page of batches gave."""
+    return _checked_cursor("batch", cursor)
+
+
+def _checked_cursor(kind: str, cursor: str | None) -> str | None:
+    if cursor is not None and not re.fullmatch(f"{kind}_{_ID_DIGITS}", cursor):
         raise InputError(
             f"the cursor {cursor[:40]!r} is not the next_cursor of a page; leave it out for the first page"
         )
@@ -84,4 +106,5 @@ def cursor(
 ServicesHere = Annotated[Services, Depends(services)]
 TenantHere = Annotated[str, Depends(tenant)]
 CursorHere = Annotated[str | None, Depends(cursor)]
+BatchCursorHere = Annotated[str | None, Depends(batch_cursor)]
 KeyHere = Annotated[str | None, Depends(idempotency_key)]

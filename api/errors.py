@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -14,10 +14,13 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from workers.errors import (
+    BodyTooLargeError,
     ConsensusError,
     IdempotencyConflictError,
     InputError,
+    MediaTypeError,
     NotFoundError,
+    SpecLinesError,
     StateError,
     UnavailableError,
 )
@@ -28,6 +31,8 @@ _STATUS: tuple[tuple[type[ConsensusError], int, str], ...] = (
     (NotFoundError, 404, "Not found"),
     (IdempotencyConflictError, 422, "Idempotency key used with another body"),
     (StateError, 409, "Not in this state"),
+    (MediaTypeError, 415, "Media type not known"),
+    (BodyTooLargeError, 413, "Too large"),
     (InputError, 422, "The input cannot be used"),
     (UnavailableError, 503, "A service is away"),
 )
@@ -41,6 +46,9 @@ class Problem(BaseModel):
     status: int
     detail: str = Field(description="one sentence: what was wrong, and what would be right")
     errors: list[dict[str, str]] | None = Field(default=None, description="every wrong field and its message")
+    bad_lines: int | None = Field(
+        default=None, description="of a batch: how many lines cannot be used; `errors` has the first of them"
+    )
 
 
 class ProblemResponse(JSONResponse):
@@ -51,20 +59,27 @@ class ProblemResponse(JSONResponse):
         return json.dumps(content).encode("ascii")
 
 
-#: Which problems an endpoint may answer with, for the OpenAPI document.
-DESCRIBED: dict[int | str, dict[str, Any]] = {
-    status: {
-        "description": title,
-        "content": {ProblemResponse.media_type: {"schema": Problem.model_json_schema()}},
+def described(titles: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
+    """Which problems an endpoint may answer with, for the OpenAPI document."""
+    return {
+        status: {
+            "description": title,
+            "content": {ProblemResponse.media_type: {"schema": Problem.model_json_schema()}},
+        }
+        for status, title in titles.items()
     }
-    for status, title in {
+
+
+#: What every endpoint may answer with.
+DESCRIBED = described(
+    {
         400: "The body is not JSON",
         404: "Not found",
         413: "The body is too large",
         422: "The input cannot be used",
         503: "A service is away",
-    }.items()
-}
+    }
+)
 
 
 def problem(
@@ -86,6 +101,9 @@ def install(app: FastAPI) -> None:
 
 
 async def _consensus(_: Request, error: Exception) -> ProblemResponse:
+    if isinstance(error, SpecLinesError):
+        errors = [{"field": f"line {line}", "message": message} for line, message in error.faults]
+        return problem(422, _CANNOT_BE_USED, str(error), errors=errors, bad_lines=error.count)
     for kind, status, title in _STATUS:
         if isinstance(error, kind):
             return problem(status, title, str(error))
@@ -100,8 +118,14 @@ async def _validation(_: Request, error: Exception) -> ProblemResponse:
         place = f"{not_json['ctx']['error']} at character {not_json['loc'][-1]}"
         return problem(400, _CANNOT_BE_USED, f"the body is not JSON ({place}); {_SEND}")
     errors = [{"field": _field(fault["loc"]), "message": _message(fault)} for fault in faults]
-    detail = f"{errors[0]['field']}: {errors[0]['message']}" if errors else "the request cannot be read"
+    detail = sentence_of(faults) if faults else "the request cannot be read"
     return problem(422, _CANNOT_BE_USED, detail, errors=errors)
+
+
+def sentence_of(faults: Sequence[Mapping[str, Any]]) -> str:
+    """The first fault of Pydantic's list, with the field where it is."""
+    message = _message(faults[0])
+    return f"{_field(faults[0]['loc'])}: {message}" if faults[0]["loc"] else message
 
 
 _CANNOT_BE_USED = "The request cannot be used"

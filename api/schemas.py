@@ -130,6 +130,8 @@ class RunSummary(BaseModel):
     """A run as lists show it. `simulated`: at least one reply came from the simulator and said so."""
 
     id: str
+    batch: str | None = Field(description="the batch it belongs to")
+    line: int | None = Field(description="its line in the batch, from 1")
     external_id: str | None
     team: str
     state: str
@@ -148,6 +150,8 @@ class RunSummary(BaseModel):
     def values_of(cls, run: Run) -> dict[str, Any]:
         return {
             "id": run.run_id,
+            "batch": run.batch_id,
+            "line": run.position,
             "external_id": run.external_id,
             "team": run.team,
             "state": run.state,

@@ -63,20 +63,20 @@ def main() -> int:
 def _compare(table: Table, *, runs: int, call_seconds: float, bar: str) -> float:
     with simulator(call_seconds) as url, serving(url, workers=1) as client:
         _drive(client, 2)
-        bare = asyncio.run(_bare(url, runs))
+        alone = asyncio.run(bare(url, runs))
         ours = _drive(client, runs)
     name = f"{runs} runs in flight, 5 reviewers, {call_seconds:g} s a call, 1 worker"
-    table.add_row(name, f"{ours:.2f} s", f"{bare:.2f} s", f"{ours / bare:.3f}", bar)
-    return ours / bare
+    table.add_row(name, f"{ours:.2f} s", f"{alone:.2f} s", f"{ours / alone:.3f}", bar)
+    return ours / alone
 
 
 def _throughput(table: Table, *, runs: int, workers: int) -> None:
     with simulator(0.0) as url, serving(url, workers=workers) as client:
         _drive(client, 2)
-        bare = asyncio.run(_bare(url, runs))
+        alone = asyncio.run(bare(url, runs))
         ours = _drive(client, runs)
     name = f"{runs} runs, zero-latency models, {workers} worker{'s' * (workers > 1)}"
-    table.add_row(name, f"{runs / ours:.1f} runs/s", f"{runs / bare:.1f} runs/s", f"{ours / bare:.2f}", "-")
+    table.add_row(name, f"{runs / ours:.1f} runs/s", f"{runs / alone:.1f} runs/s", f"{ours / alone:.2f}", "-")
 
 
 def _drive(client: Client, runs: int) -> float:
@@ -96,22 +96,24 @@ def _drive(client: Client, runs: int) -> float:
     return (max(dt.datetime.fromisoformat(run["finished_at"]) for run in ended) - started_at).total_seconds()
 
 
-async def _bare(url: str, runs: int) -> float:
+async def bare(url: str, runs: int) -> float:
     """Seconds for the same calls in the same order, on the same client, with nothing around them."""
     async with HttpxAiohttpClient(limits=httpx.Limits(max_connections=2000), timeout=120) as client:
 
         async def call(role: str, model: str, material: str) -> None:
-            response = await client.post(
-                f"{url}/chat/completions",
-                json={
-                    "model": model,
-                    "max_tokens": 8000,
-                    "messages": [
-                        {"role": "system", "content": f"# Role: {role}"},
-                        {"role": "user", "content": f"<spec>\n{SPEC}\n</spec>\n{material}"},
-                    ],
-                },
-            )
+            body = {
+                "model": model,
+                "max_tokens": 8000,
+                "messages": [
+                    {"role": "system", "content": f"# Role: {role}"},
+                    {"role": "user", "content": f"<spec>\n{SPEC}\n</spec>\n{material}"},
+                ],
+            }
+            try:
+                response = await client.post(f"{url}/chat/completions", json=body)
+            except httpx.TransportError:
+                # The server closes an idle connection after 5 s, at times just when it is used again.
+                response = await client.post(f"{url}/chat/completions", json=body)
             response.raise_for_status()
             response.json()
 
@@ -157,7 +159,7 @@ def serving(simulator_url: str, *, workers: int) -> Iterator[Client]:
     """A whole embedded installation in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="consensus-bench-", dir="/var/tmp") as folder:
         team = Path(folder) / "bench.yaml"
-        team.write_text(yaml.safe_dump(_team()), encoding="utf-8")
+        team.write_text(yaml.safe_dump(bench_team()), encoding="utf-8")
         os.environ |= {"CONSENSUS_SIMULATOR_URL": simulator_url, "CONSENSUS_TEAMS": str(team)}
         settings = load(home=Path(folder), worker_processes=workers, database_url=None, redis_url=None)
         stack = Stack(settings, say=lambda _: None)
@@ -169,7 +171,7 @@ def serving(simulator_url: str, *, workers: int) -> Iterator[Client]:
             stack.stop()
 
 
-def _team() -> dict[str, Any]:
+def bench_team() -> dict[str, Any]:
     """The default team without refuters and gate, whose calls the bare script does not make."""
     data = yaml.safe_load((built_in_folder() / "consensus.yaml").read_text(encoding="utf-8"))
     return {**data, "name": "bench", "policy": {**data["policy"], "refute": False, "gate": "off"}}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from celery import Celery
 
 from workers.broker_loss import PatientTask, install
@@ -58,15 +60,21 @@ def configure(settings: Settings) -> Celery:
         worker_redirect_stdouts=False,
         beat_scheduler="workers.broker_loss:Scheduler",
         beat_schedule={
-            "rescue": {
-                "task": TaskName.RESCUE.value,
-                "schedule": settings.rescue_seconds,
-                "options": {
-                    "priority": message_priority(TaskName.RESCUE),
-                    "queue": Queue.CONTROL.value,
-                    "expires": settings.rescue_seconds * 2,
-                },
-            }
+            TaskName.RESCUE.value: _every(settings.rescue_seconds, TaskName.RESCUE),
+            TaskName.DISPATCH.value: _every(settings.dispatch_seconds, TaskName.DISPATCH),
         },
     )
     return app
+
+
+def _every(seconds: float, task: TaskName) -> dict[str, Any]:
+    """An entry of beat. A message that nobody took for two periods is dropped: the next ones do the same."""
+    return {
+        "task": task.value,
+        "schedule": seconds,
+        "options": {
+            "priority": message_priority(task),
+            "queue": queue_of(task).value,
+            "expires": seconds * 2,
+        },
+    }

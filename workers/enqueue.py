@@ -21,9 +21,9 @@ _TASK_OF = {
 }
 
 
-def submit_run(app: Celery, run_id: str) -> None:
+def submit_run(app: Celery, run_id: str, *, is_batch: bool = False) -> None:
     """Set a new run going: its first `advance` opens the coder's seat."""
-    _send(_signature(app, TaskName.ADVANCE, run_id))
+    _send(_signature(app, TaskName.ADVANCE, run_id, is_batch=is_batch))
 
 
 def send(app: Celery, following: Next) -> None:
@@ -34,20 +34,36 @@ def send(app: Celery, following: Next) -> None:
     too, and both find the same rows.
     """
     if isinstance(following, Close):
-        _send(_signature(app, TaskName.FINISH, following.run_id))
+        _send(_signature(app, TaskName.FINISH, following.run_id, is_batch=following.is_batch))
     elif isinstance(following, Enqueue) and following.seats:
-        task = _TASK_OF[following.stage]
-        seats = [_signature(app, task, following.run_id, following.round, seat) for seat in following.seats]
+        task, is_batch = _TASK_OF[following.stage], following.is_batch
+        seats = [
+            _signature(app, task, following.run_id, following.round, seat, is_batch=is_batch)
+            for seat in following.seats
+        ]
         if following.stage is Stage.PANEL:
-            _send(chord(seats, _signature(app, TaskName.ADVANCE, following.run_id), app=app))
+            body = _signature(app, TaskName.ADVANCE, following.run_id, is_batch=is_batch)
+            _send(chord(seats, body, app=app))
         else:
             for signature in seats:
                 _send(signature)
 
 
-def send_seat(app: Celery, run_id: str, round_: int, stage: Stage, seat: str) -> None:
+def send_seat(
+    app: Celery, run_id: str, round_: int, stage: Stage, seat: str, *, is_batch: bool = False
+) -> None:
     """Send one seat's message again (the rescue)."""
-    _send(_signature(app, _TASK_OF[stage], run_id, round_, seat))
+    _send(_signature(app, _TASK_OF[stage], run_id, round_, seat, is_batch=is_batch))
+
+
+def send_dispatch(app: Celery) -> None:
+    """Let the next runs of batches go now, instead of with the next tick."""
+    _send(_signature(app, TaskName.DISPATCH))
+
+
+def send_sweep(app: Celery, batch_id: str) -> None:
+    """End the runs of a batch that was cancelled."""
+    _send(_signature(app, TaskName.SWEEP, batch_id))
 
 
 def broker_problem(app: Celery) -> str | None:
@@ -70,14 +86,14 @@ def queued_messages(app: Celery, queue: Queue) -> int:
             return 0
 
 
-def _signature(app: Celery, task: TaskName, *arguments: str | int) -> Signature:
+def _signature(app: Celery, task: TaskName, *arguments: str | int, is_batch: bool = False) -> Signature:
     return app.signature(
         task.value,
         args=arguments,
         immutable=True,
         options={
             "queue": queue_of(task).value,
-            "priority": message_priority(task),
+            "priority": message_priority(task, is_batch=is_batch),
             "ignore_result": True,
         },
     )

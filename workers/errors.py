@@ -16,6 +16,23 @@ class SpecError(InputError):
     """A spec is empty, too large or not text."""
 
 
+class SpecLinesError(InputError):
+    """Lines of a batch cannot be used, so none is. `faults`: the first of them by number; `count`: all."""
+
+    def __init__(self, message: str, *, faults: tuple[tuple[int, str], ...], count: int) -> None:
+        super().__init__(message)
+        self.faults = faults
+        self.count = count
+
+
+class MediaTypeError(InputError):
+    """A body is of a kind that cannot be read; the message names those that can."""
+
+
+class BodyTooLargeError(InputError):
+    """A body is larger than is accepted; the message says how much is."""
+
+
 class ManifestError(InputError):
     """A team file is invalid; each of `faults` names file, line, field and the allowed values."""
 
@@ -58,6 +75,10 @@ class UnavailableError(ConsensusError):
     """A service we need (database, broker, API) does not answer; trying later can help."""
 
 
+class DeadlockError(UnavailableError):
+    """The database broke this transaction off so that another could go on; the same again will do."""
+
+
 class CageError(UnavailableError):
     """The cage broke, not the program in it; a later attempt can help."""
 
@@ -69,9 +90,11 @@ class GovernorError(ConsensusError):
 class SlotTimeoutError(GovernorError):
     """The wait for a slot would be longer than the caller can sit through."""
 
-    def __init__(self, message: str, *, wait_seconds: float) -> None:
+    def __init__(self, message: str, *, wait_seconds: float, is_held: bool = False) -> None:
+        """`is_held`: nobody can be asked at all, so that coming back costs the seat none of its tries."""
         super().__init__(message)
         self.wait_seconds = wait_seconds
+        self.is_held = is_held
 
 
 class StoreLostError(GovernorError):

@@ -23,6 +23,8 @@ class TaskName(StrEnum):
     FINISH = "finish"
     ADVANCE = "advance"
     RESCUE = "rescue"
+    DISPATCH = "dispatch"
+    SWEEP = "sweep"
 
 
 #: Redis keeps one list a step and serves the lowest number first.
@@ -39,6 +41,8 @@ _DEPTH = {
     TaskName.REVIEW: 3,
     TaskName.CODER: 4,
     TaskName.RESCUE: 0,
+    TaskName.DISPATCH: 0,
+    TaskName.SWEEP: 0,
 }
 
 #: What a batch's messages stand behind: every interactive one.
@@ -50,9 +54,21 @@ def message_priority(task: TaskName, *, is_batch: bool = False) -> int:
     return _DEPTH[task] + (_BATCH_OFFSET if is_batch else 0)
 
 
+#: No model is asked in them.
+_CONTROLS = frozenset(
+    {
+        TaskName.ADVANCE,
+        TaskName.FINISH,
+        TaskName.RESCUE,
+        TaskName.DISPATCH,
+        TaskName.SWEEP,
+    }
+)
+
+
 def queue_of(task: TaskName) -> Queue:
     """The gate has a queue of its own: its seats wait for cages, of which there are few, and must not hold the threads
     that model calls wait in."""
     if task is TaskName.GATE:
         return Queue.SANDBOX
-    return Queue.CONTROL if task in {TaskName.ADVANCE, TaskName.FINISH, TaskName.RESCUE} else Queue.LLM
+    return Queue.CONTROL if task in _CONTROLS else Queue.LLM

@@ -89,7 +89,21 @@ class Settings(BaseSettings):
     breaker_failures: int = Field(
         default=5, ge=1, description="failures in a row after which a provider is left alone for a while"
     )
+    batch_window: int = Field(
+        default=1000,
+        ge=1,
+        le=100_000,
+        description="runs of all batches under way at once; fewer where workers have fewer threads",
+    )
+    dispatch_seconds: float = Field(
+        default=1, gt=0, description="how often the next runs of batches are sent"
+    )
     max_rescues: int = Field(default=3, ge=0, description="a seat whose worker died more often gives up")
+
+    max_batch_bytes: int = Field(
+        default=1024**3, ge=1024, description="a batch's body may have that many bytes, unpacked"
+    )
+    max_batch_runs: int = Field(default=100_000, ge=1, le=10_000_000, description="lines of one batch")
 
     @field_validator("teams", mode="before")
     @classmethod

@@ -69,7 +69,7 @@ class Runtime:
         self._seats = SeatsAtWork()
         self._accounts = Accounts(time.monotonic, failures_to_open=config.breaker_failures)
         providers = enabled(environment())
-        self._own_accounts = {(name, config.key_digest) for name, config in providers.items()}
+        self.own_accounts = {(name, config.key_digest) for name, config in providers.items()}
         self._limits = LimitBook({name: config.limits for name, config in providers.items()})
         self._gateway = Gateway(
             self._loop,
@@ -155,7 +155,7 @@ class Runtime:
             is_news = self._heard.get(account) != word.updated_at
             self._heard[account] = word.updated_at
             # What this process has just said itself is no news to it.
-            if is_news and account in self._own_accounts and account not in said:
+            if is_news and account in self.own_accounts and account not in said:
                 self._accounts.adopt(word.state)
 
     def close(self) -> None:

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse
 from sqlalchemy import Connection
 
-from api.dependencies import CursorHere, KeyHere, Services, ServicesHere, TenantHere, new_run_id, now
+from api.checked_run import check_request
+from api.dependencies import CursorHere, KeyHere, ServicesHere, TenantHere, new_run_id, now
+from api.estimates import estimate_of
 from api.run_request import RunRequest
 from api.schemas import EstimateOut, RunDetail, RunPage, RunSummary, UsageOut
-from workers.core.artefact import Files
-from workers.core.budget import Amount, Budget
 from workers.core.run import Outcome, RunState
-from workers.core.slices import LeftOut
-from workers.core.submission import Existing, check_files, check_reviewed, check_spec
-from workers.core.team import EquippedTeam
-from workers.errors import NotFoundError, SpecError
-from workers.estimate import RunEstimate, Submitted, check_priced, estimate, estimate_data
+from workers.errors import NotFoundError
+from workers.estimate import check_priced, estimate_data
 from workers.provenance import payload
-from workers.provenance.repository import runs, usage
-from workers.sarif.read import alarms_in
-from workers.teams import load_team, prompt_environment
+from workers.provenance.repository import batches, runs, usage
+from workers.teams import load_team
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
@@ -47,30 +42,20 @@ def create(
     """202 for a new run; 200 with the run that is there for a repeated Idempotency-Key.
 
     With `dry_run` nothing is sent or stored: 200 with what the run will cost."""
-    check_spec(body.spec)
-    files, existing = _code(body)
-    check_files("tests", body.tests)
+    checked = check_request(body)
     team = load_team(body.team, services.team_folders).team
-    budget = Budget(usd=body.budget_usd, tokens=body.budget_tokens)
-    estimated = _estimate(team, body, files, services) if budget.is_set or body.dry_run else None
+    budget = checked.budget
+    estimated = estimate_of(team, checked.submitted, services) if budget.is_set or body.dry_run else None
     if estimated is not None:
         check_priced(estimated, budget)
         if body.dry_run:
             return JSONResponse(EstimateOut(**estimate_data(estimated, budget)).model_dump(mode="json"))
-    new = runs.NewRun(
+    new = checked.new_run(
         run_id=new_run_id(),
         team=team.as_data(),
-        spec=body.spec,
-        files=files,
-        review=None if existing is None else existing.as_data(),
-        tests=body.tests,
-        metadata=body.metadata,
-        external_id=body.id,
-        priority=body.priority,
         tenant_id=tenant,
         idempotency_key=key,
-        budget=budget,
-        lead_share=Amount() if estimated is None else estimated.lead_share,
+        lead_share=None if estimated is None else estimated.lead_share,
     )
     with services.database.begin() as connection:
         run, is_new = runs.create(connection, new, at=now())
@@ -82,36 +67,6 @@ def create(
     return RunSummary.of(run)
 
 
-def _code(body: RunRequest) -> tuple[Files, Existing | None]:
-    """The submitted code, and what goes with it if it is to be judged as it is. Raises: SpecError."""
-    if body.is_review:
-        left_out = [LeftOut(path=item.path, reason=item.reason) for item in body.left_out]
-        files, existing = check_reviewed(body.files, diff=body.diff, left_out=left_out)
-        alarms = () if body.sarif is None else alarms_in(body.sarif, files)
-        return files, dataclasses.replace(existing, alarms=alarms)
-    if body.left_out:
-        raise SpecError("left_out: belongs to code that is to be judged; set review to true")
-    check_files("files", body.files)
-    return body.files, None
-
-
-def _estimate(team: EquippedTeam, body: RunRequest, files: Files, services: Services) -> RunEstimate:
-    prompts = prompt_environment()
-    return estimate(
-        team,
-        Submitted(
-            spec=body.spec,
-            files=files,
-            tests=body.tests,
-            is_review=body.is_review,
-            has_alarms=body.sarif is not None,
-        ),
-        enabled=services.enabled(),
-        price_of=services.price_of,
-        render=lambda name, **values: prompts.get_template(name).render(**values),
-    )
-
-
 @router.get("", summary="List runs, newest first")
 def list_runs(
     services: ServicesHere,
@@ -121,8 +76,11 @@ def list_runs(
     state: RunState | None = None,
     outcome: Outcome | None = None,
     team: Annotated[str | None, Query(max_length=100, pattern=r"^[a-z][a-z0-9-]*$")] = None,
+    batch: Annotated[str | None, Query(max_length=100, description="only the runs of this batch")] = None,
 ) -> RunPage:
     with services.database.begin() as connection:
+        if batch is not None:
+            batches.get(connection, batch, tenant_id=tenant)
         found = runs.page(
             connection,
             tenant_id=tenant,
@@ -131,6 +89,7 @@ def list_runs(
             state=state,
             outcome=outcome,
             team=team,
+            batch_id=batch,
         )
     shown = found[:limit]
     return RunPage(

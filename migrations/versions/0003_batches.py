@@ -53,6 +53,9 @@ def upgrade() -> None:
         sa.Column("request_digest", sa.Text(), nullable=False),
         _now("created_at"),
         sa.Column("started_at", _TIME, nullable=True),
+        sa.Column("dispatched_at", _TIME, nullable=True),
+        sa.Column("spent_usd", sa.Numeric(precision=18, scale=6), server_default="0", nullable=False),
+        sa.Column("spent_tokens", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("finished_at", _TIME, nullable=True),
         sa.PrimaryKeyConstraint("batch_id", name=op.f("pk_batches")),
         sa.ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], name=op.f("fk_batches_tenant_id")),
@@ -62,7 +65,7 @@ def upgrade() -> None:
     )
     op.create_index("ix_batches_listing", "batches", ["tenant_id", sa.text("batch_id DESC")])
     op.create_index(
-        "ix_batches_open", "batches", ["priority"], postgresql_where=sa.text("state IN ('running', 'paused')")
+        "ix_batches_open", "batches", ["priority"], postgresql_where=sa.text("finished_at IS NULL")
     )
     op.add_column("runs", sa.Column("position", sa.Integer(), nullable=True))
     op.add_column("runs", sa.Column("webhook_url", sa.Text(), nullable=True))

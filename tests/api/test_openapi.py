@@ -24,6 +24,9 @@ async def test_every_endpoint_of_the_interface_is_described(description: dict[st
         ("GET", "/v1/runs/{run_id}/events"),
         ("POST", "/v1/runs/{run_id}/cancel"),
         ("GET", "/v1/runs/{run_id}/provenance"),
+        ("POST", "/v1/batches"),
+        ("GET", "/v1/batches"),
+        ("GET", "/v1/batches/{batch_id}"),
         ("GET", "/v1/teams"),
         ("GET", "/healthz"),
         ("GET", "/readyz"),
@@ -65,6 +68,28 @@ async def test_a_spec_line_is_described_field_by_field(description: dict[str, An
     fields |= {"budget_usd", "budget_tokens", "dry_run"}
     assert request["properties"].keys() == fields
     assert request["additionalProperties"] is False
+
+
+async def test_both_bodies_of_a_batch_and_its_options_are_described(description: dict[str, Any]) -> None:
+    create = description["paths"]["/v1/batches"]["post"]
+    assert {"200", "202", "413", "415", "422", "503"} <= create["responses"].keys()
+    options = {
+        "team",
+        "name",
+        "priority",
+        "budget_usd",
+        "budget_tokens",
+        "concurrency",
+        "skip_bad",
+        "webhook_url",
+    }
+    named = {parameter["name"] for parameter in create["parameters"]}
+    assert named == {*options, "Idempotency-Key"}
+    bodies = create["requestBody"]["content"]
+    assert bodies.keys() == {"application/jsonl", "application/json"}
+    fields = bodies["application/json"]["schema"]["properties"]
+    assert fields.keys() == {*options, "specs"}
+    assert fields["specs"]["items"] == {"$ref": "#/components/schemas/RunRequest"}
 
 
 async def test_the_page_for_readers_is_there(client: httpx.AsyncClient) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from api.app import MAX_BODY_BYTES, BodyLimit
+from api.app import BodyLimit
+from api.dependencies import MAX_BODY_BYTES
 from tests.api.problem_documents import problem
 from tests.api.streams import DEADLINE_SECONDS, LiveServer
 from tests.integration.stored_runs import count

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from workers.core.batch import BATCH_TRANSITIONS
 from workers.core.claim import CLAIM_TRANSITIONS
 from workers.core.run import TRANSITIONS, Finish, Open, RunState, Seated, SeatState, Stage, next_step
 from workers.providers.registry import PROVIDERS
@@ -74,6 +75,18 @@ def test_the_states_page_draws_the_transitions_of_a_claim() -> None:
     }
     assert drawn == {
         state.value: {target.value for target in targets} for state, targets in CLAIM_TRANSITIONS.items()
+    }
+
+
+def test_the_batches_page_draws_the_transitions_of_a_batch() -> None:
+    section = (ROOT / "docs/batches.md").read_text(encoding="utf-8").split("| from | to |")[1]
+
+    drawn = {
+        name: {part.strip() for part in targets.split(",") if part.strip()}
+        for name, targets in re.findall(r"^\| (\w+) \| ([\w, ]*) ?\|$", section, re.MULTILINE)
+    }
+    assert drawn == {
+        state.value: {target.value for target in targets} for state, targets in BATCH_TRANSITIONS.items()
     }
 
 

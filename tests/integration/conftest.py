@@ -27,7 +27,7 @@ from workers.provenance.session import Database
 from workers.sandbox.base import Cage
 from workers.settings import Settings
 from workers.stages.replay import replay
-from workers.tasks import pipeline, rescue  # noqa: F401 - registers the tasks
+from workers.tasks import dispatch, pipeline, rescue  # noqa: F401 - registers the tasks
 from workers.wiring import close_runtime, new_id, now, runtime
 
 #: No test run takes longer; a run that has not ended by then is a failure, not a wait.

@@ -117,7 +117,9 @@ def age_run(database: Database, seconds: float, run_id: str = "run_1") -> None:
         connection.execute(
             update(runs_table)
             .where(runs_table.c.run_id == run_id)
-            .values(created_at=runs_table.c.created_at - back)
+            .values(
+                created_at=runs_table.c.created_at - back, dispatched_at=runs_table.c.dispatched_at - back
+            )
         )
         connection.execute(
             update(stages_table)

@@ -110,7 +110,7 @@ def test_the_last_end_of_a_seat_is_what_a_stall_is_counted_from(seated: Database
     open_seats(seated, seat_key("right"))
     set_seat(seated, seat_key("right"), state=SeatState.DONE, finished_at=ago(500))
     with seated.begin() as connection:
-        connection.execute(text("UPDATE runs SET created_at = now() - interval '1 hour'"))
+        connection.execute(text("UPDATE runs SET dispatched_at = now() - interval '1 hour'"))
     assert stalled(seated) == []
     age_run(seated, 21)
     assert stalled(seated) == ["run_1"]

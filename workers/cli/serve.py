@@ -104,7 +104,7 @@ def worker(
         known = ", ".join(queue.value for queue in Queue)
         raise SettingsError(f"--queues {queues!r}: known queues are {known}")
     from workers.celery_app import app, configure
-    from workers.tasks import pipeline, rescue  # noqa: F401 - registers the tasks
+    from workers.tasks import dispatch, pipeline, rescue  # noqa: F401 - registers the tasks
     from workers.wiring import close_runtime, runtime
 
     configure(settings)

@@ -51,6 +51,8 @@ class Stack:
         self._servers: EmbeddedServers | None = None
         self._environment: dict[str, str] = {}
         self.url = f"http://127.0.0.1:{self._port}"
+        #: Where the servers are, once started.
+        self.database_url = self.redis_url = ""
         self.uses_simulator = False
         self.logs = settings.home / "logs"
 
@@ -68,6 +70,7 @@ class Stack:
                 f"port {self._port} is in use; choose another with --port, or stop what uses it"
             )
         database_url, redis_url = self._start_servers()
+        self.database_url, self.redis_url = database_url, redis_url
         changes = {"CONSENSUS_DATABASE_URL": database_url, "CONSENSUS_REDIS_URL": redis_url}
         database = Database(database_url, pool_size=2)
         try:

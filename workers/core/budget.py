@@ -192,6 +192,12 @@ class Refusal:
     wanted: Amount
     account: Account
 
+    @property
+    def is_for_now(self) -> bool:
+        """Whether the call would fit if those under way cost nothing: what they do not use comes back."""
+        account = dataclasses.replace(self.account, reserved=Amount())
+        return refusal(account, self.wanted, is_lead=False) is None
+
     def sentence(self) -> str:
         if self.unit == "price":
             return f"no price is known for it, so the {self.scope}'s budget in dollars cannot be kept"

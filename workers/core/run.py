@@ -102,6 +102,8 @@ class Enqueue:
     stage: Stage
     seats: tuple[str, ...]
     priority: int
+    #: Its messages stand behind those of runs that somebody waits for.
+    is_batch: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,7 @@ class Close:
 
     run_id: str
     priority: int
+    is_batch: bool = False
 
 
 #: What a stage asks its Celery task to send; None when somebody else will, or nothing is left to do.

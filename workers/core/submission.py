@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -17,6 +18,8 @@ MAX_SPEC_BYTES = 1024 * 1024
 MAX_REVIEWED_FILES = 1000
 MAX_REVIEWED_CHARACTERS = 4_000_000
 MAX_LEFT_OUT = 1000
+#: Control characters other than tab, line feed, form feed and carriage return, and lone surrogates.
+_CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1f\ud800-\udfff]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +66,11 @@ def check_spec(spec: str) -> None:
     size = len(spec.encode("utf-8", errors="replace"))
     if size > MAX_SPEC_BYTES:
         raise SpecError(f"the spec has {size:,} bytes; at most {MAX_SPEC_BYTES:,} (1 MiB) are accepted")
-    for position, character in enumerate(spec):
-        is_control = (ord(character) < 32 and character not in "\t\n\r\f") or 0xD800 <= ord(
-            character
-        ) < 0xE000
-        if is_control:
-            raise SpecError(
-                f"the spec is not text: character {position} is U+{ord(character):04X}; send UTF-8 text"
-            )
+    control = _CONTROL.search(spec)
+    if control:
+        raise SpecError(
+            f"the spec is not text: character {control.start()} is U+{ord(control[0]):04X}; send UTF-8 text"
+        )
 
 
 def decode_spec(body: bytes) -> str:

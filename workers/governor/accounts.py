@@ -7,8 +7,9 @@ there or not."""
 from __future__ import annotations
 
 import dataclasses
+import enum
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 
 from workers.governor.base import Headroom
 from workers.governor.breaker import FAILURES_TO_OPEN, Breaker, Health, Refusal
@@ -33,6 +34,11 @@ class AccountState:
     reason: str
     seconds_left: float
 
+    @property
+    def is_down(self) -> bool:
+        """Whether nothing may be sent to it, or only a trial once its time is over."""
+        return self.state not in {Health.GOOD, Health.LOW}
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LowQuota:
@@ -40,6 +46,24 @@ class LowQuota:
 
     provider: str
     reason: str
+
+
+class Outlook(enum.Enum):
+    """What to expect of all accounts together. TRIAL: none is known to answer, but one may be asked again."""
+
+    GOOD = enum.auto()
+    TRIAL = enum.auto()
+    AWAY = enum.auto()
+
+
+def outlook(states: Iterable[AccountState], own: Set[tuple[str, str]]) -> Outlook:
+    """What the published states mean for whoever has these accounts (provider, digest of its key). An account that
+    nobody said anything about is good; without any account seats say themselves what is missing."""
+    known = {(state.provider, state.key_digest): state for state in states}
+    down = [known[account] for account in own if account in known and known[account].is_down]
+    if not own or len(down) < len(own):
+        return Outlook.GOOD
+    return Outlook.AWAY if all(state.seconds_left > 0 for state in down) else Outlook.TRIAL
 
 
 class Accounts:

@@ -17,7 +17,8 @@ from sqlalchemy import Connection, Row, bindparam, select, text
 
 from workers.core.run import RunState
 from workers.errors import NotFoundError
-from workers.provenance.digest import canonical, chain_hash, digest
+from workers.provenance import payload
+from workers.provenance.digest import GENESIS, canonical, chain_hash, digest
 from workers.provenance.models import events, payloads, runs
 
 #: PostgreSQL channel on which a committed event is announced; the message is the run's id.
@@ -48,6 +49,8 @@ class Writer:
     priority: int
     team_digest: str
     input_digest: str
+    #: None: somebody waits for this one run.
+    batch_id: str | None
     seq: int
     head: str
     pending: list[tuple[str, dt.datetime, Mapping[str, Any]]] = dataclasses.field(default_factory=list)
@@ -65,6 +68,7 @@ _LOCK = (
         runs.c.priority,
         runs.c.team_digest,
         runs.c.input_digest,
+        runs.c.batch_id,
         runs.c.ledger_seq,
         runs.c.ledger_head,
     )
@@ -89,6 +93,7 @@ def writer(connection: Connection, run_id: str) -> Iterator[Writer]:
         priority=row.priority,
         team_digest=row.team_digest,
         input_digest=row.input_digest,
+        batch_id=row.batch_id,
         seq=row.ledger_seq,
         head=row.ledger_head,
     )
@@ -164,6 +169,119 @@ def _flush(connection: Connection, held: Writer) -> None:
     )
     held.seq, held.head = held.seq + count, hashes[-1]
     held.pending.clear()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FirstEntry:
+    """The first entry of a ledger that is not in the database yet. `hash` is the head of the new run."""
+
+    run_id: str
+    kind: str
+    at: dt.datetime
+    body: bytes
+    payload_digest: str
+    hash: str
+
+
+def first_entry(run_id: str, kind: str, value: Mapping[str, Any], *, at: dt.datetime) -> FirstEntry:
+    """Pure: chained to the genesis as `writer` would."""
+    body = canonical(value)
+    key = digest(body)
+    head = chain_hash(
+        run_id=run_id, seq=1, kind=kind, at=stamp(at), payload_digest=key, previous_hash=GENESIS
+    )
+    return FirstEntry(run_id=run_id, kind=kind, at=at, body=body, payload_digest=key, hash=head)
+
+
+_OPEN = text(
+    """
+    INSERT INTO events (run_id, seq, kind, at, payload_digest, previous_hash, hash)
+    SELECT run_id, 1, kind, at, payload_digest, :genesis, hash
+    FROM unnest(
+        CAST(:run_ids AS text[]), CAST(:kinds AS text[]), CAST(:times AS timestamptz[]),
+        CAST(:digests AS text[]), CAST(:hashes AS text[])
+    ) AS given (run_id, kind, at, payload_digest, hash)
+    """
+)
+
+
+def open_all(connection: Connection, entries: Sequence[FirstEntry]) -> None:
+    """Write the first entries of many new runs, whose rows say `ledger_seq` 1 and the entry's hash as their head.
+
+    Nothing is announced: nobody can be listening to a run whose id is not known yet.
+    """
+    payload.store_bodies(connection, {entry.payload_digest: entry.body for entry in entries})
+    connection.execute(
+        _OPEN,
+        {
+            "genesis": GENESIS,
+            "run_ids": [entry.run_id for entry in entries],
+            "kinds": [entry.kind for entry in entries],
+            "times": [entry.at for entry in entries],
+            "digests": [entry.payload_digest for entry in entries],
+            "hashes": [entry.hash for entry in entries],
+        },
+    )
+
+
+_APPEND_TO_ALL = text(
+    """
+    WITH body AS (
+        INSERT INTO payloads (digest, body, size_bytes)
+        VALUES (:digest, CAST(:body AS bytea), octet_length(CAST(:body AS bytea)))
+        ON CONFLICT DO NOTHING
+    ), given AS (
+        SELECT * FROM unnest(
+            CAST(:run_ids AS text[]), CAST(:seqs AS integer[]), CAST(:previous AS text[]), CAST(:hashes AS text[])
+        ) AS given (run_id, seq, previous_hash, hash)
+    ), entries AS (
+        INSERT INTO events (run_id, seq, kind, at, payload_digest, previous_hash, hash)
+        SELECT run_id, seq, :kind, CAST(:at AS timestamptz), :digest, previous_hash, hash FROM given
+    ), heads AS (
+        UPDATE runs SET ledger_seq = given.seq, ledger_head = given.hash
+        FROM given WHERE runs.run_id = given.run_id
+    )
+    SELECT pg_notify(:channel, run_id) FROM given
+    """
+)
+
+
+def append_to_all(
+    connection: Connection,
+    locked: Sequence[tuple[str, int, str]],
+    kind: str,
+    value: Mapping[str, Any],
+    *,
+    at: dt.datetime,
+) -> None:
+    """The same event for many runs, in one statement. `locked`: each run's id, last number and head, from rows that the
+    caller has locked as `writer` does."""
+    body = canonical(value)
+    key = digest(body)
+    connection.execute(
+        _APPEND_TO_ALL,
+        {
+            "digest": key,
+            "body": body,
+            "kind": kind,
+            "at": at,
+            "channel": CHANNEL,
+            "run_ids": [run_id for run_id, _, _ in locked],
+            "seqs": [seq + 1 for _, seq, _ in locked],
+            "previous": [head for _, _, head in locked],
+            "hashes": [
+                chain_hash(
+                    run_id=run_id,
+                    seq=seq + 1,
+                    kind=kind,
+                    at=stamp(at),
+                    payload_digest=key,
+                    previous_hash=head,
+                )
+                for run_id, seq, head in locked
+            ],
+        },
+    )
 
 
 def stamp(at: dt.datetime) -> str:

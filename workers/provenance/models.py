@@ -85,11 +85,16 @@ batches = Table(
     Column("request_digest", Text, nullable=False),
     Column("created_at", _TIME, nullable=False, server_default=text("now()")),
     Column("started_at", _TIME),  # its first run was sent
+    Column("dispatched_at", _TIME),  # the latest of its runs was sent
+    # What those of its runs have used that have ended; the calls of the others are summed when somebody asks.
+    Column("spent_usd", Numeric(18, 6), nullable=False, server_default="0"),
+    Column("spent_tokens", BigInteger, nullable=False, server_default="0"),
+    # Nothing of it is left to be done; a cancelled batch has a while to go until all its runs are.
     Column("finished_at", _TIME),
     UniqueConstraint("tenant_id", "idempotency_key"),
 )
 Index("ix_batches_listing", batches.c.tenant_id, batches.c.batch_id.desc())
-Index("ix_batches_open", batches.c.priority, postgresql_where=text("state IN ('running', 'paused')"))
+Index("ix_batches_open", batches.c.priority, postgresql_where=text("finished_at IS NULL"))
 
 runs = Table(
     "runs",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from workers.errors import NotFoundError
@@ -30,6 +30,23 @@ def store_all(connection: Connection, values: Iterable[Any]) -> list[str]:
             [{"digest": key, "body": rows[key], "size_bytes": len(rows[key])} for key in sorted(rows)],
         )
     return [digest(body) for body in bodies]
+
+
+_STORE = text(
+    """
+    INSERT INTO payloads (digest, body, size_bytes)
+    SELECT digest, body, octet_length(body)
+    FROM unnest(CAST(:digests AS text[]), CAST(:bodies AS bytea[])) AS given (digest, body)
+    ORDER BY digest
+    ON CONFLICT DO NOTHING
+    """
+)
+
+
+def store_bodies(connection: Connection, bodies: Mapping[str, bytes]) -> None:
+    """Write many bodies, canonical and by their digests, in one statement."""
+    # In the order of their digests, for the same reason as above.
+    connection.execute(_STORE, {"digests": list(bodies), "bodies": list(bodies.values())})
 
 
 def load(connection: Connection, key: str) -> Any:

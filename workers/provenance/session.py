@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from workers.errors import UnavailableError
+from workers.errors import DeadlockError, UnavailableError
 
 #: A pooled connection idle for longer is tried before it is used.
 IDLE_SECONDS = 2.0
@@ -95,6 +95,8 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except (OperationalError, PoolTimeoutError) as error:
+        if isinstance(getattr(error, "orig", None), psycopg.errors.DeadlockDetected):
+            raise DeadlockError("two transactions waited for each other; try again") from error
         raise UnavailableError(f"the database does not answer: {_first_line(error)}") from error
     except DBAPIError as error:
         if error.connection_invalidated:

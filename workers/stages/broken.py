@@ -10,7 +10,7 @@ from workers.core.run import Outcome, RunState, SeatState, Stage
 from workers.core.verdict import Coverage, Reason, Verdict
 from workers.errors import ConsensusError
 from workers.provenance import ledger
-from workers.provenance.repository import calls, runs, stages
+from workers.provenance.repository import budgets, calls, runs, stages
 from workers.provenance.repository.stages import SeatRow
 from workers.provenance.repository.usage import run_spending
 from workers.stages.context import Context
@@ -30,10 +30,12 @@ def break_off(context: Context, run_id: str, error: Exception) -> Verdict | None
     with context.database.begin() as connection, ledger.writer(connection, run_id) as entries:
         if entries.state in {RunState.FINISHED, RunState.CANCELLED}:
             return None
+        budgets.hold_batch(connection, entries.batch_id)
         runs.start(connection, run_id)
         stages.close_open(connection, run_id, cause="internal_error", detail=detail)
         verdict = broken_verdict(stages.rows_of(connection, run_id, entries.round), detail)
         calls.orphan_run(connection, run_id)
+        budgets.charge_batch(connection, [run_id])
         ending = {**verdict.as_data(), "spending": run_spending(connection, run_id)}
         verdict_digest = entries.append("run.finished", ending, at=context.now())
         runs.finish(connection, run_id, outcome=verdict.outcome, verdict_digest=verdict_digest)

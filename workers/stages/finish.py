@@ -6,7 +6,7 @@ from workers.core.run import Finish, RunState, next_step
 from workers.core.verdict import Verdict, decide
 from workers.errors import UnavailableError
 from workers.provenance import ledger
-from workers.provenance.repository import calls, runs, stages
+from workers.provenance.repository import budgets, calls, runs, stages
 from workers.provenance.repository.usage import run_spending
 from workers.stages.broken import break_off
 from workers.stages.case import case_of
@@ -38,7 +38,9 @@ def _finish(context: Context, run_id: str) -> Verdict | None:
             return None
         rounds = [stages.rows_of(connection, run_id, number) for number in range(1, entries.round + 1)]
         verdict = decide(case_of(team, rounds))
+        budgets.hold_batch(connection, entries.batch_id)
         calls.orphan_run(connection, run_id)
+        budgets.charge_batch(connection, [run_id])
         ending = {**verdict.as_data(), "spending": run_spending(connection, run_id)}
         verdict_digest = entries.append("run.finished", ending, at=context.now())
         runs.finish(connection, run_id, outcome=verdict.outcome, verdict_digest=verdict_digest)

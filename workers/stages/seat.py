@@ -31,7 +31,7 @@ from workers.core.team import EquippedTeam, SeatAt, Team
 from workers.errors import ConsensusError, SlotTimeoutError, UnavailableError
 from workers.governor.base import Lane
 from workers.provenance import ledger, payload
-from workers.provenance.repository import calls, runs, stages
+from workers.provenance.repository import batch_control, budgets, calls, runs, stages
 from workers.provenance.repository.stages import Progress, SeatKey
 from workers.provenance.repository.usage import seat_spending, usd_number
 from workers.providers.usage import usage_scope
@@ -97,8 +97,8 @@ def _do(context: Context, key: SeatKey, do: Do, work: Work) -> Next:
         patiently(context, lambda: _defer(context, key, deferred))
         return None
     except BudgetExhaustedError as error:
-        bound.warning("seat.gave_up", cause=error.cause, detail=error.detail)
-        end = _End(cause=error.cause, detail=error.detail, refusal=error.refusal)
+        exhausted = error
+        return patiently(context, lambda: _out_of_budget(context, key, exhausted))
     except SeatFailedError as error:
         bound.warning("seat.gave_up", cause=error.cause, detail=error.detail)
         end = _End(cause=error.cause, detail=error.detail)
@@ -127,9 +127,42 @@ class _End:
 def _defer(context: Context, key: SeatKey, error: SlotTimeoutError) -> None:
     """Give the work back until the provider has room; the ledger says why nothing seems to happen."""
     with context.database.begin() as connection, ledger.writer(connection, key.run_id) as entries:
-        if stages.defer(connection, key, owner=context.owner, wait_seconds=error.wait_seconds):
+        is_deferred = stages.defer(
+            connection,
+            key,
+            owner=context.owner,
+            wait_seconds=error.wait_seconds,
+            is_counted=not error.is_held,
+        )
+        if is_deferred:
             waiting = {"stage": key.stage, "seat": key.seat, "wait_seconds": round(error.wait_seconds, 1)}
             entries.append("seat.deferred", {**waiting, "detail": str(error)}, at=context.now())
+
+
+def _out_of_budget(context: Context, key: SeatKey, error: BudgetExhaustedError) -> Next:
+    bound = log.bind(run=key.run_id, stage=key.stage.value, seat=key.seat)
+    if error.refusal.scope == budgets.BATCH:
+        bound.info("seat.held", detail=error.detail)
+        _hold(context, key, error.refusal)
+        return None
+    bound.warning("seat.gave_up", cause=error.cause, detail=error.detail)
+    return _give_up(context, key, _End(cause=error.cause, detail=error.detail, refusal=error.refusal))
+
+
+#: How long a seat stays away that would fit into its batch's budget if calls under way had ended.
+BUDGET_WAIT_SECONDS = 5.0
+
+
+def _hold(context: Context, key: SeatKey, refusal: Refusal) -> None:
+    """The batch's budget has no room: the seat waits, for calls under way to give back what they do not use, or for a
+    larger budget. The batch pauses then, and nothing of it ends degraded for want of money."""
+    with context.database.begin() as connection, ledger.writer(connection, key.run_id) as entries:
+        wait_seconds: float | None = BUDGET_WAIT_SECONDS
+        if not refusal.is_for_now and entries.batch_id is not None:
+            is_over = batch_control.exhaust(connection, entries.batch_id, refusal.account.budget)
+            wait_seconds = None if is_over else 0.0
+        if stages.defer(connection, key, owner=context.owner, wait_seconds=wait_seconds, is_counted=False):
+            entries.append("seat.held", _refusal_data(key, refusal), at=context.now())
 
 
 def advance(context: Context, run_id: str) -> Next:
@@ -155,7 +188,7 @@ def open_next(context: Context, connection: Connection, entries: ledger.Writer) 
     if isinstance(step, Finish) and open_another(context, connection, entries, team):
         step = Open(stage=Stage.CODER, seats=team.seat_names(Stage.CODER))
     if isinstance(step, Finish):
-        return Close(run_id=entries.run_id, priority=entries.priority)
+        return Close(run_id=entries.run_id, priority=entries.priority, is_batch=entries.batch_id is not None)
     return _open(context, connection, entries, step, team)
 
 
@@ -184,6 +217,7 @@ def _open(
         stage=step.stage,
         seats=seats,
         priority=entries.priority,
+        is_batch=entries.batch_id is not None,
     )
 
 

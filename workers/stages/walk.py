@@ -24,6 +24,10 @@ LONGEST_DEFERRAL_SECONDS = 900.0
 MOST_DELIVERIES, MOST_DELIVERIES_WHEN_DOWN = 20, 4
 #: Ends of a call that asking the same model once more cannot change.
 _FINAL = frozenset({"bad_request", "context", "refusal", "quota", "auth"})
+#: Of these a batch waits for the end, since nobody sits before it: an account is filled up, a key is mended.
+_WAITED_FOR = frozenset({"quota", "auth"})
+#: When a batch asks again at an account that no retry mends; its breaker stays open for ten minutes (`breaker.py`).
+HELD_SECONDS = 300.0
 
 _Answer = TypeVar("_Answer")
 
@@ -70,6 +74,10 @@ class Walk(Generic[_Answer]):
     spent: Callable[[], int]
     failures: list[Failure] = dataclasses.field(default_factory=list)
     waits: list[float] = dataclasses.field(default_factory=list)
+    #: Of a batch: waits for accounts that are away.
+    held: list[float] = dataclasses.field(default_factory=list)
+    #: Whether any link failed the seat itself, now or before, instead of its account being away.
+    has_tried: bool = False
 
     def answer(self) -> _Answer:
         """The first usable answer. `failures` then says what became of the links before it.
@@ -83,6 +91,7 @@ class Walk(Generic[_Answer]):
             if failure is not None:
                 self.failures.append(failure)
                 continue
+            self.has_tried = True
             if number != self.at:
                 self.at = number
                 self.moved(number)
@@ -106,7 +115,8 @@ class Walk(Generic[_Answer]):
             )
         if before is None:
             return None
-        if before.error_kind in _FINAL:
+        self.has_tried = True
+        if before.error_kind in _FINAL and not (self.is_batch and before.error_kind in _WAITED_FOR):
             return Failure(link=link, kind=before.error_kind or "", detail=before.error or "")
         if before.requests > self.retries:
             return Failure(
@@ -120,14 +130,16 @@ class Walk(Generic[_Answer]):
         refusal = self.refusal(link)
         if refusal is None:
             return None
-        if refusal.retry_seconds is not None:
-            self._come_back(
-                refusal.retry_seconds, MOST_DELIVERIES if self.is_batch else MOST_DELIVERIES_WHEN_DOWN
-            )
+        if self.is_batch:
+            self.held.append(HELD_SECONDS if refusal.retry_seconds is None else refusal.retry_seconds)
+        elif refusal.retry_seconds is not None:
+            self._come_back(refusal.retry_seconds, MOST_DELIVERIES_WHEN_DOWN)
         return Failure(link=link, kind=refusal.kind, detail=f"not asked: {refusal.detail}")
 
     def _failed(self, link: Link, error: ProviderError | TornReplyError | UnpricedModelError) -> None:
         self.failures.append(Failure(link=link, kind=error.kind, detail=str(error)))
+        if self.is_batch and error.kind in _WAITED_FOR:
+            self._come_back(HELD_SECONDS, MOST_DELIVERIES)
         # A stated wait that is too long to sit through, but short enough to come back for.
         if not isinstance(error, (RateLimitedError, OverloadedError)):
             return
@@ -142,6 +154,10 @@ class Walk(Generic[_Answer]):
         detail = "; ".join(
             f"{failure.link.provider}/{failure.link.model}: {failure.detail}" for failure in self.failures
         )[:2000]
+        if self.held and not self.has_tried:
+            return SlotTimeoutError(detail, wait_seconds=min(self.held), is_held=True)
+        for wait_seconds in self.held:
+            self._come_back(wait_seconds, MOST_DELIVERIES)
         if self.waits:
             return SlotTimeoutError(detail, wait_seconds=min(self.waits))
         return SeatFailedError(self.failures[-1].kind, detail)

@@ -11,6 +11,7 @@ from workers.queues import TaskName
 from workers.stages import STAGES
 from workers.stages.finish import finish_run
 from workers.stages.seat import advance, run_seat
+from workers.tasks.dispatch import top_up
 from workers.wiring import runtime
 
 
@@ -52,6 +53,7 @@ def lead(run_id: str, round_: int, seat: str) -> None:
 @app.task(name=TaskName.FINISH.value)
 def finish(run_id: str) -> None:
     finish_run(runtime().context, run_id)
+    top_up(run_id)
 
 
 @app.task(name=TaskName.ADVANCE.value)

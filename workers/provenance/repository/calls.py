@@ -4,11 +4,11 @@ still known, and billed by estimate; what a run has used is in `usage.py`."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, text, tuple_, update
+from sqlalchemy import ARRAY, Connection, Text, delete, func, literal, text, tuple_, update
 
 from workers.core.budget import MOST_TOKENS, Amount
 from workers.core.reply import Completion, Usage
@@ -47,7 +47,14 @@ _SENT = text(
     """
     WITH run AS (
         SELECT run_id FROM runs
-        WHERE run_id = :run_id AND (:is_reserved OR (budget_usd IS NULL AND budget_tokens IS NULL))
+        WHERE run_id = :run_id AND (
+            :is_reserved
+            OR budget_usd IS NULL AND budget_tokens IS NULL AND NOT EXISTS (
+                SELECT FROM batches
+                WHERE batches.batch_id = runs.batch_id
+                    AND (batches.budget_usd IS NOT NULL OR batches.budget_tokens IS NOT NULL)
+            )
+        )
     ), body AS (
         INSERT INTO payloads (digest, body, size_bytes)
         SELECT :request_digest, CAST(:body AS bytea), octet_length(CAST(:body AS bytea)) FROM run
@@ -95,7 +102,7 @@ _ENDED = text(
 def sent(connection: Connection, new: NewCall, *, is_reserved: bool = False) -> bool:
     """Write the row of a call that is about to be sent and count the attempt on its seat: one statement.
 
-    False, and nothing is written, when the run has a budget and no room was reserved (`budgets.reserve`).
+    False, and nothing is written, when the run or its batch has a budget and no room was reserved (`budgets.reserve`).
     """
     body = canonical(new.request)
     row = connection.execute(
@@ -240,5 +247,11 @@ def orphan_seats(connection: Connection, keys: Iterable[SeatKey]) -> int:
 
 def orphan_run(connection: Connection, run_id: str) -> int:
     """The run is about to end: whatever is still open in it becomes an orphan. How many there were."""
-    statement = update(calls).where(calls.c.run_id == run_id, calls.c.state == "sent").values(_ORPHANED)
+    return orphan_runs(connection, [run_id])
+
+
+def orphan_runs(connection: Connection, run_ids: Sequence[str]) -> int:
+    """`orphan_run` for many."""
+    is_theirs = calls.c.run_id == func.any(literal(list(run_ids), ARRAY(Text)))
+    statement = update(calls).where(is_theirs, calls.c.state == "sent").values(_ORPHANED)
     return connection.execute(statement).rowcount

@@ -5,20 +5,21 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, bindparam, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
+from workers.core.batch import BatchState
 from workers.core.budget import Amount, Budget
 from workers.core.run import Outcome, RunState, SeatState, sources_of
 from workers.errors import IdempotencyConflictError, NotFoundError, StateError
 from workers.provenance import ledger, payload
 from workers.provenance.digest import GENESIS, canonical, digest
-from workers.provenance.models import DEFAULT_TENANT, payloads, runs, stages, tenants
-from workers.provenance.repository import calls
+from workers.provenance.models import DEFAULT_TENANT, batches, payloads, runs, stages, tenants
+from workers.provenance.repository import budgets, calls
 from workers.provenance.repository.usage import usd_number
 
 
@@ -49,6 +50,8 @@ class Run:
 
     run_id: str
     tenant_id: str
+    batch_id: str | None
+    position: int | None  # its line in the batch, from 1
     external_id: str | None
     team: str
     team_digest: str
@@ -76,6 +79,42 @@ class Run:
 _COLUMNS = [runs.c[field.name] for field in dataclasses.fields(Run)]
 
 
+def material_of(new: NewRun) -> dict[str, Any]:
+    """What a run is about, as it is kept under its input digest."""
+    material: dict[str, Any] = {"spec": new.spec, "files": dict(new.files), "tests": dict(new.tests)}
+    return material if new.review is None else {**material, "review": dict(new.review)}
+
+
+def request_digest_of(new: NewRun, input_digest: str) -> str:
+    """Two requests with the same digest ask for the same run."""
+    asked = [
+        new.team["name"],
+        input_digest,
+        new.external_id,
+        new.priority,
+        dict(new.metadata),
+        _limits(new.budget),
+    ]
+    return digest(canonical(asked))
+
+
+def created_event(
+    *, team: str, team_digest: str, input_digest: str, external_id: str | None, budget: Budget
+) -> dict[str, Any]:
+    """What the first entry of a run's ledger, `run.created`, says."""
+    return {
+        "team": team,
+        "team_digest": team_digest,
+        "input_digest": input_digest,
+        "external_id": external_id,
+        **_limits(budget),
+    }
+
+
+def _limits(budget: Budget) -> dict[str, Any]:
+    return {"budget_usd": usd_number(budget.usd), "budget_tokens": budget.tokens}
+
+
 def create(connection: Connection, new: NewRun, *, at: dt.datetime) -> tuple[Run, bool]:
     """Write a queued run and the first event of its ledger; (run, whether it is new).
 
@@ -85,13 +124,8 @@ def create(connection: Connection, new: NewRun, *, at: dt.datetime) -> tuple[Run
     connection.execute(
         insert(tenants).values(tenant_id=new.tenant_id, name=new.tenant_id).on_conflict_do_nothing()
     )
-    task: dict[str, Any] = {"spec": new.spec, "files": dict(new.files), "tests": dict(new.tests)}
-    if new.review is not None:
-        task["review"] = dict(new.review)
-    team_digest, input_digest = payload.store_all(connection, [dict(new.team), task])
-    limits = {"budget_usd": usd_number(new.budget.usd), "budget_tokens": new.budget.tokens}
-    asked = [dict(new.team)["name"], input_digest, new.external_id, new.priority, dict(new.metadata), limits]
-    request_digest = digest(canonical(asked))
+    team_digest, input_digest = payload.store_all(connection, [dict(new.team), material_of(new)])
+    request_digest = request_digest_of(new, input_digest)
     row = connection.execute(
         insert(runs)
         .values(
@@ -121,13 +155,13 @@ def create(connection: Connection, new: NewRun, *, at: dt.datetime) -> tuple[Run
     with ledger.writer(connection, new.run_id) as log:
         log.append(
             "run.created",
-            {
-                "team": new.team["name"],
-                "team_digest": team_digest,
-                "input_digest": input_digest,
-                "external_id": new.external_id,
-                **limits,
-            },
+            created_event(
+                team=new.team["name"],
+                team_digest=team_digest,
+                input_digest=input_digest,
+                external_id=new.external_id,
+                budget=new.budget,
+            ),
             at=at,
         )
     return get(connection, new.run_id, tenant_id=new.tenant_id), True
@@ -200,6 +234,7 @@ def page(
     state: RunState | None = None,
     outcome: Outcome | None = None,
     team: str | None = None,
+    batch_id: str | None = None,
 ) -> list[Run]:
     """Runs, newest first, older than `before` (ids sort by time of creation)."""
     query = select(*_COLUMNS).where(runs.c.tenant_id == tenant_id)
@@ -211,6 +246,8 @@ def page(
         query = query.where(runs.c.outcome == outcome)
     if team is not None:
         query = query.where(runs.c.team == team)
+    if batch_id is not None:
+        query = query.where(runs.c.batch_id == batch_id)
     rows = connection.execute(query.order_by(runs.c.run_id.desc()).limit(limit))
     return [_run(row) for row in rows]
 
@@ -252,6 +289,7 @@ def cancel(connection: Connection, run_id: str, *, tenant_id: str, at: dt.dateti
     with ledger.writer(connection, run_id) as log:
         if log.state not in sources_of(RunState.CANCELLED):
             return get(connection, run_id, tenant_id=tenant_id), False
+        budgets.hold_batch(connection, log.batch_id)
         connection.execute(
             update(runs)
             .where(runs.c.run_id == run_id)
@@ -264,16 +302,35 @@ def cancel(connection: Connection, run_id: str, *, tenant_id: str, at: dt.dateti
         )
         # Those still in flight are broken off within seconds and say so themselves; the others never will.
         calls.orphan_run(connection, run_id)
+        budgets.charge_batch(connection, [run_id])
         log.append("run.cancelled", {}, at=at)
     return get(connection, run_id, tenant_id=tenant_id), True
 
 
 def cancelled_among(connection: Connection, run_ids: list[str]) -> set[str]:
-    """Those of the given runs that have been cancelled."""
+    """Those of the given runs that have been cancelled, themselves or with their batch."""
     if not run_ids:
         return set()
     rows = connection.execute(
-        select(runs.c.run_id).where(runs.c.run_id.in_(run_ids), runs.c.state == RunState.CANCELLED)
+        select(runs.c.run_id)
+        .outerjoin(batches, batches.c.batch_id == runs.c.batch_id)
+        .where(
+            runs.c.run_id.in_(run_ids),
+            or_(runs.c.state == RunState.CANCELLED, batches.c.state == BatchState.CANCELLED),
+        )
+    )
+    return {row.run_id for row in rows}
+
+
+def batch_of(connection: Connection, run_id: str) -> str | None:
+    """The batch that the run belongs to, None for a run of its own (or none at all)."""
+    return connection.scalar(select(runs.c.batch_id).where(runs.c.run_id == run_id))
+
+
+def of_batches(connection: Connection, run_ids: Iterable[str]) -> set[str]:
+    """Those of the given runs that belong to a batch."""
+    rows = connection.execute(
+        select(runs.c.run_id).where(runs.c.run_id.in_(sorted(run_ids)), runs.c.batch_id.is_not(None))
     )
     return {row.run_id for row in rows}
 

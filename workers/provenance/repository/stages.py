@@ -8,12 +8,28 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Interval, and_, bindparam, exists, func, or_, select, tuple_, update
+from sqlalchemy import (
+    Connection,
+    Interval,
+    and_,
+    bindparam,
+    exists,
+    func,
+    or_,
+    select,
+    text,
+    tuple_,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
 
+from workers.core.batch import BatchState
 from workers.core.run import RunState, Seated, SeatState, Stage
 from workers.provenance.digest import keepable
-from workers.provenance.models import payloads, runs, stages
+from workers.provenance.models import batches, payloads, runs, stages
+
+#: The time of seats that wait for a word, not for a time. Python has no `infinity`.
+HELD_UNTIL = dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -81,6 +97,13 @@ _AT_KEY = and_(
     stages.c.seat == bindparam("key_seat"),
 )
 
+#: Its rows say so only when the sweep has come to them.
+_IS_OF_CANCELLED_BATCH = exists().where(
+    runs.c.run_id == stages.c.run_id,
+    batches.c.batch_id == runs.c.batch_id,
+    batches.c.state == BatchState.CANCELLED,
+)
+
 _CLAIM = (
     update(stages)
     .where(
@@ -89,6 +112,7 @@ _CLAIM = (
             stages.c.state == SeatState.PENDING,
             and_(stages.c.state == SeatState.RUNNING, stages.c.lease_expires_at < func.now()),
         ),
+        ~_IS_OF_CANCELLED_BATCH,
     )
     .values(
         state=SeatState.RUNNING,
@@ -150,8 +174,17 @@ def settle(
     return connection.execute(_SETTLE, {**_at(key), **values}).one_or_none() is not None
 
 
-def defer(connection: Connection, key: SeatKey, *, owner: str, wait_seconds: float) -> bool:
-    """Give the work back until later: the rescue enqueues it again then. Attempts stay counted."""
+def defer(
+    connection: Connection,
+    key: SeatKey,
+    *,
+    owner: str,
+    wait_seconds: float | None,
+    is_counted: bool = True,
+) -> bool:
+    """Give the work back until later: the rescue enqueues it again then. Attempts stay counted, deliveries only if
+    `is_counted`. `wait_seconds` None: until somebody resumes its batch (`resume_held`)."""
+    until = HELD_UNTIL if wait_seconds is None else func.now() + dt.timedelta(seconds=wait_seconds)
     return _changed(
         connection,
         update(stages)
@@ -160,9 +193,25 @@ def defer(connection: Connection, key: SeatKey, *, owner: str, wait_seconds: flo
             state=SeatState.PENDING,
             owner=None,
             lease_expires_at=None,
-            not_before=func.now() + dt.timedelta(seconds=wait_seconds),
+            not_before=until,
+            deliveries=stages.c.deliveries - (0 if is_counted else 1),
         ),
     )
+
+
+def resume_held(connection: Connection, batch_id: str) -> int:
+    """The batch goes on: its held seats are due at once. How many there were."""
+    of_batch = select(runs.c.run_id).where(runs.c.batch_id == batch_id, runs.c.state == RunState.RUNNING)
+    statement = (
+        update(stages)
+        .where(
+            stages.c.run_id.in_(of_batch),
+            stages.c.state == SeatState.PENDING,
+            stages.c.not_before == HELD_UNTIL,
+        )
+        .values(not_before=func.now())
+    )
+    return connection.execute(statement).rowcount
 
 
 def give_up(connection: Connection, key: SeatKey, *, state: SeatState, cause: str, detail: str) -> bool:
@@ -295,13 +344,18 @@ def take_overdue(connection: Connection, *, pending_seconds: float, limit: int) 
     return taken
 
 
+#: Written out, as the condition of the index `ix_runs_open`: a bound value would not match it.
+_IS_UNDER_WAY = text("runs.state IN ('queued', 'running') AND runs.dispatched_at IS NOT NULL")
+
+
 def stalled_runs(connection: Connection, *, idle_seconds: float, limit: int) -> list[str]:
-    """Open runs without an open seat for some time: whoever should have opened the next stage died."""
+    """Open runs without an open seat for some time: whoever should have opened the next stage died, or its first
+    message was lost. Runs that wait for the dispatcher have never been sent one."""
     open_seat = exists().where(
         stages.c.run_id == runs.c.run_id, stages.c.state.in_([SeatState.PENDING, SeatState.RUNNING])
     )
     last_end = (
-        select(func.coalesce(func.max(stages.c.finished_at), runs.c.created_at))
+        select(func.coalesce(func.max(stages.c.finished_at), runs.c.dispatched_at))
         .where(stages.c.run_id == runs.c.run_id)
         .correlate(runs)
         .scalar_subquery()
@@ -309,7 +363,7 @@ def stalled_runs(connection: Connection, *, idle_seconds: float, limit: int) -> 
     rows = connection.execute(
         select(runs.c.run_id)
         .where(
-            runs.c.state.in_([RunState.QUEUED, RunState.RUNNING]),
+            _IS_UNDER_WAY,
             ~open_seat,
             last_end < func.now() - dt.timedelta(seconds=idle_seconds),
         )
