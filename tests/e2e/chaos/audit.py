@@ -34,6 +34,7 @@ class Audit:
     """Findings; every set and list of faults is to be empty."""
 
     runs: int = 0
+    batches: int = 0
     submitted: int = 0
     outcomes: Counter[str] = dataclasses.field(default_factory=Counter)
     lost: set[str] = dataclasses.field(default_factory=set)
@@ -55,8 +56,9 @@ class Audit:
 
 
 def audit(site: Site, load: Load, *, per_minute: float) -> Audit:
-    found = Audit(submitted=len(load.accepted))
+    found = Audit(submitted=len(load.accepted) + len(load.accepted_batches) * load.lines)
     with site.database.begin() as connection:
+        _audit_batches(connection, load, found)
         _audit_runs(connection, load, found)
         _audit_seats(connection, found)
         calls = connection.execute(text(_CALLS)).all()
@@ -76,8 +78,8 @@ def _audit_runs(connection: Connection, load: Load, found: Audit) -> None:
     found.runs = len(rows)
     present = {row.run_id for row in rows}
     found.lost |= set(load.accepted.values()) - present
-    if len(rows) != load.count:
-        found.problems.append(f"{load.count} runs were submitted, and {len(rows)} are there")
+    if len(rows) != load.total:
+        found.problems.append(f"{load.total} runs were submitted, and {len(rows)} are there")
     for row in rows:
         run = runs.get(connection, row.run_id)
         entries = ledger.read(connection, row.run_id, limit=run.ledger_seq + 1)
@@ -95,6 +97,26 @@ def _audit_runs(connection: Connection, load: Load, found: Audit) -> None:
             found.streams += 1
             if seen != list(range(1, run.ledger_seq + 1)):
                 found.problems.append(f"{run.run_id}: its stream brought {seen} of {run.ledger_seq} events")
+
+
+def _audit_batches(connection: Connection, load: Load, found: Audit) -> None:
+    """Each is there once, with each of its lines once, and has ended because they have."""
+    rows = connection.execute(
+        text(
+            """
+            SELECT batches.batch_id, batches.state, count(DISTINCT external_id) AS lines, count(*) AS runs
+            FROM batches JOIN runs USING (batch_id) GROUP BY batches.batch_id, batches.state
+            """
+        )
+    ).all()
+    found.batches = len(rows)
+    if {row.batch_id for row in rows} != set(load.accepted_batches.values()):
+        found.problems.append(f"{load.batches} batches were submitted, and {len(rows)} are there")
+    found.problems += [
+        f"batch {row.batch_id} is {row.state}, with {row.lines} lines and {row.runs} runs; {load.lines} were submitted"
+        for row in rows
+        if (row.state, row.lines, row.runs) != ("finished", load.lines, load.lines)
+    ]
 
 
 def _twice(entries: Iterable[Event]) -> list[tuple[Any, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import random
@@ -15,12 +16,14 @@ from tests.e2e.chaos.load import Load
 from tests.e2e.chaos.site import SETTINGS, Site
 from tests.e2e.chaos.watch import Held, Watch
 from workers.celery_app import app, configure
+from workers.cli.client import Client
 from workers.core.run import Stage
 from workers.enqueue import send_seat, submit_run
+from workers.errors import ConsensusError
 from workers.settings import Settings
 
 #: How long a fault waits for the moment it wants to strike at; then it strikes anyway.
-_PATIENCE_SECONDS = 2.0
+_PATIENCE_SECONDS = 3.0
 _LEASE_SECONDS = float(SETTINGS["CONSENSUS_LEASE_SECONDS"])
 
 
@@ -156,6 +159,29 @@ def _api_in_submission(scene: Scene) -> set[str]:
     return {run_id for number, run_id in list(scene.load.accepted.items()) if number not in before}
 
 
+def _api_in_batch(scene: Scene) -> set[str]:
+    before = set(scene.load.accepted_batches)
+    future = scene.load.batch()
+    time.sleep(scene.dice.uniform(0.0, 0.15))
+    scene.site.kill("api")
+    if future is None:
+        return set()
+    future.result(timeout=60)
+    added = [batch for number, batch in list(scene.load.accepted_batches.items()) if number not in before]
+    return scene.watch.runs_of(added)
+
+
+def _run_cancelled(scene: Scene) -> set[str]:
+    """No fault, but the other way in which a run ends, at a bad moment."""
+    open_runs = sorted(scene.watch.open_runs())
+    if not open_runs:
+        return set()
+    run_id = scene.dice.choice(open_runs)
+    with contextlib.suppress(ConsensusError), Client(scene.site.url) as client:
+        client.cancel(run_id)
+    return {run_id}
+
+
 def _api_in_stream(scene: Scene) -> set[str]:
     followed = set(scene.load.streams)
     hit = scene.watch.open_runs() & followed
@@ -210,8 +236,10 @@ _FAULTS = (
     Fault("database restarted", "database", _database_restarted),
     Fault("database killed", "database", _database_killed),
     Fault("API killed in a submission", "api", _api_in_submission),
+    Fault("API killed in a batch's submission", "api", _api_in_batch),
     Fault("API killed in a stream", "api", _api_in_stream),
     Fault("beat killed", "beat", _beat_killed),
+    Fault("run cancelled meanwhile", "runs", _run_cancelled),
     Fault("messages delivered twice", "messages", _tolerant(_delivered_twice)),
 )
 FAULTS: Mapping[str, Fault] = {fault.name: fault for fault in _FAULTS}

@@ -9,6 +9,9 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import httpx
 
 from tests.e2e.chaos.site import ROOT, Site
 from tests.e2e.chaos.watch import Watch
@@ -20,10 +23,12 @@ _FOLLOWERS = 3
 
 
 class Load:
-    """`count` runs, at most `window` of them open at a time. Each has an Idempotency-Key of its own, with which its
-    submission is repeated until it is answered."""
+    """`count` single runs, at most `window` of them open at a time, and `batches` of `lines` runs each. Every run and
+    batch has an Idempotency-Key of its own, with which its submission is repeated until it is answered."""
 
-    def __init__(self, site: Site, watch: Watch, *, count: int, window: int, name: str) -> None:
+    def __init__(
+        self, site: Site, watch: Watch, *, count: int, window: int, batches: int, lines: int, name: str
+    ) -> None:
         self._site = site
         self._watch = watch
         self._window = window
@@ -38,6 +43,10 @@ class Load:
         self._closing = threading.Event()
         self._to_follow: queue.Queue[str] = queue.Queue()
         self._threads: list[threading.Thread] = []
+        self._batch_numbers = iter(range(1, batches + 1))
+        self.batches, self.lines = batches, lines
+        #: Batch ids by number, as the API answered.
+        self.accepted_batches: dict[int, str] = {}
         self.count = count
         #: So many may be submitted by now.
         self.allowed = count
@@ -55,8 +64,43 @@ class Load:
             self._threads.append(thread)
 
     @property
+    def total(self) -> int:
+        """All runs, those of batches too."""
+        return self.count + self.batches * self.lines
+
+    @property
     def is_submitted(self) -> bool:
-        return len(self.accepted) == self.count
+        return len(self.accepted) == self.count and len(self.accepted_batches) == self.batches
+
+    def batch(self) -> Future[None] | None:
+        """Submit the next batch, now; None when there is none left."""
+        with self._lock:
+            number = next(self._batch_numbers, None)
+        return None if number is None else self._pool.submit(self._submit_batch, number)
+
+    def _submit_batch(self, number: int) -> None:
+        bodies = [self._body(line, f"batch-{number}-{line}") for line in range(self.lines)]
+        content = "".join(f"{json.dumps(body)}\n" for body in bodies)
+        headers = {
+            "Content-Type": "application/jsonl",
+            "Idempotency-Key": f"{self._name}-batch-{number}",
+        }
+        while not self._closing.is_set():
+            try:
+                answer = httpx.post(
+                    f"{self._site.url}/v1/batches", content=content, headers=headers, timeout=30
+                )
+            except httpx.HTTPError:
+                answer = None
+            if answer is not None and answer.is_success:
+                self.accepted_batches[number] = answer.json()["id"]
+                return
+            assert answer is None or answer.status_code >= 500, answer.text
+            self.repeats += 1
+            time.sleep(_AGAIN_SECONDS)
+
+    def _body(self, number: int, own_id: str) -> dict[str, Any]:
+        return {**self._specs[number % len(self._specs)], "id": own_id, "team": "chaos"}
 
     def burst(self, count: int) -> Sequence[Future[None]]:
         """Submit up to so many runs at once, now."""
@@ -70,7 +114,10 @@ class Load:
     def _submit_all(self) -> None:
         while not self._closing.is_set():
             submitted = len(self.accepted)
-            if submitted - self._watch.ended() >= self._window or self.allowed <= submitted < self.count:
+            if (
+                submitted - self._watch.ended_alone() >= self._window
+                or self.allowed <= submitted < self.count
+            ):
                 time.sleep(_AGAIN_SECONDS / 4)
                 continue
             number = self._next()
@@ -79,8 +126,7 @@ class Load:
             self._submit(number)
 
     def _submit(self, number: int) -> None:
-        spec = self._specs[number % len(self._specs)]
-        body = {**spec, "id": f"{spec['id']}-{number}", "team": "chaos"}
+        body = self._body(number, f"single-{number}")
         tries = 0
         with Client(self._site.url) as client:
             while not self._closing.is_set():

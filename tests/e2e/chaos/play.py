@@ -34,6 +34,9 @@ class Play:
 
     seed: int
     runs: int
+    #: Batches beside the single runs, and the lines of each.
+    batches: int
+    lines: int
     window: int
     workers: int
     threads: int
@@ -98,6 +101,7 @@ def perform(play: Play, say: Callable[[str], None]) -> Result:
                 **environment(),
                 "CONSENSUS_TEAMS": str(write_team(folder / "teams")),
                 "CONSENSUS_MAX_RESCUES": str(play.max_rescues),
+                "CONSENSUS_BATCH_WINDOW": str(play.window),
             },
         )
         try:
@@ -114,29 +118,38 @@ def perform(play: Play, say: Callable[[str], None]) -> Result:
 def _play(play: Play, site: Site, dice: random.Random, say: Callable[[str], None]) -> Result:
     _set_limits(site, play.per_minute)
     watch = Watch(site.database)
-    load = Load(site, watch, count=play.runs, window=play.window, name=f"chaos-{play.seed}")
+    load = Load(
+        site,
+        watch,
+        count=play.runs,
+        window=play.window,
+        batches=play.batches,
+        lines=play.lines,
+        name=f"chaos-{play.seed}",
+    )
     scene = Scene(site=site, watch=watch, load=load, dice=dice)
     strikes = Strikes()
     begun = time.monotonic()
     is_over = threading.Event()
     load.start()
+    load.batch()
     with ThreadPoolExecutor(max_workers=1) as stage:
         drama = stage.submit(_drama, play, scene, strikes, is_over)
         try:
             deadline = begun + play.deadline_seconds
             shown = 0
-            while not (drama.done() and load.is_submitted and watch.ended() == play.runs):
+            while not (drama.done() and load.is_submitted and watch.ended() == load.total):
                 # A fault that could not be done is a fault of the play.
                 if drama.done() and (error := drama.exception()) is not None:
                     raise error
                 ended = watch.ended()
-                if ended >= shown + max(50, play.runs // 10):
+                if ended >= shown + max(50, load.total // 10):
                     shown = ended
-                    say(f"{ended} of {play.runs} runs have ended, {strikes.injected.total()} faults so far")
-                if ended == play.runs:
+                    say(f"{ended} of {load.total} runs have ended, {strikes.injected.total()} faults so far")
+                if ended == load.total:
                     is_over.set()
                 assert time.monotonic() < deadline, (
-                    f"seed {play.seed}: {ended} of {play.runs} runs have ended within "
+                    f"seed {play.seed}: {ended} of {load.total} runs have ended within "
                     f"{play.deadline_seconds:g} s; open: {sorted(watch.open_runs())[:5]}"
                 )
                 time.sleep(_LOOK_SECONDS)
@@ -178,6 +191,8 @@ def _drama(play: Play, scene: Scene, strikes: Strikes, is_over: threading.Event)
         _strike(scene, FAULTS[names[number % len(names)]], strikes)
         is_over.wait(scene.dice.uniform(*play.gap_seconds))
     scene.load.allowed = play.runs
+    while scene.load.batch() is not None:
+        pass
     with ThreadPoolExecutor(max_workers=2) as pool:
         while play.mixed and not is_over.wait(scene.dice.uniform(*play.gap_seconds)):
             for done in [pool.submit(_strike, scene, fault, strikes) for fault in _pair(scene.dice)]:
@@ -214,6 +229,7 @@ def show(result: Result) -> None:
     rows = {
         "seed": result.play.seed,
         "runs submitted / there / ended": f"{found.submitted} / {found.runs} / {found.outcomes.total()} ({outcomes})",
+        "batches": found.batches,
         "submissions sent again": result.repeats,
         "seats / rescued from a lost worker / given up": f"{found.seats} / {found.rescues} / {found.gave_up}",
         "calls": ", ".join(f"{count} {state}" for state, count in sorted(found.calls.items())),

@@ -9,8 +9,10 @@ from tests.e2e.chaos.play import Play, perform, show
 
 SHORT = Play(
     seed=20,
-    runs=36,
-    window=12,
+    runs=20,
+    batches=2,
+    lines=6,
+    window=8,
     workers=2,
     threads=32,
     rounds=1,
@@ -30,7 +32,7 @@ def test_every_run_ends_once_whatever_fails() -> None:
     show(result)
 
     found = result.audit
-    assert (found.runs, found.outcomes.total()) == (SHORT.runs, SHORT.runs)
+    assert (found.runs, found.batches) == (SHORT.runs + SHORT.batches * SHORT.lines, SHORT.batches)
     assert (found.lost, found.duplicated, found.problems) == (set(), set(), [])
     assert found.tokens_ours == found.tokens_theirs > 0
     assert len(found.orphans) == found.calls["orphaned"]

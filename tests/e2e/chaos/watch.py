@@ -48,6 +48,10 @@ _JUST_OPENED = """
       AND coder.stage = 'coder' AND coder.state = 'done'
     ORDER BY panel.enqueued_at DESC LIMIT 1
 """
+_ENDED = """
+    SELECT count(*) AS runs, count(*) FILTER (WHERE batch_id IS NULL) AS alone
+    FROM runs WHERE state IN ('finished', 'cancelled')
+"""
 _BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
 
 
@@ -69,9 +73,19 @@ class Watch:
             row.run_id for row in self._rows("SELECT run_id FROM runs WHERE state IN ('queued', 'running')")
         }
 
+    def runs_of(self, batch_ids: list[str]) -> set[str]:
+        query = "SELECT run_id FROM runs WHERE batch_id = ANY (:batch_ids)"
+        return {row.run_id for row in self._rows(query, batch_ids=batch_ids)}
+
     def ended(self) -> int:
-        rows = self._rows("SELECT count(*) FROM runs WHERE state IN ('finished', 'cancelled')")
-        return int(rows[0][0]) if rows else 0
+        """How many runs have ended, those of batches too."""
+        rows = self._rows(_ENDED)
+        return int(rows[0].runs) if rows else 0
+
+    def ended_alone(self) -> int:
+        """How many of them belong to no batch."""
+        rows = self._rows(_ENDED)
+        return int(rows[0].alone) if rows else 0
 
     def held(self) -> list[Held]:
         return [Held(*row) for row in self._rows(_HELD)]

@@ -60,7 +60,7 @@ def _play(site: Site, away: str, runs: int, console: Console) -> int:
     with Client(site.url) as client:
         for provider, family in zip(LIMITED, ("gpt", "claude", "deepseek"), strict=True):
             client.set_limits(provider, family, {"requests_per_minute": PER_MINUTE, "concurrency": 200})
-    load = Load(site, watch, count=runs, window=min(20, runs), name="hosts")
+    load = Load(site, watch, count=runs, window=min(20, runs), batches=0, lines=0, name="hosts")
     begun = time.monotonic()
     load.start()
     site.until(
