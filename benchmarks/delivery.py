@@ -46,6 +46,8 @@ HERE = Path(__file__).parent
 THREADS = 8
 #: A message older than this counts as lost once the queue is empty.
 PENDING_SECONDS = 3.0
+#: Messages sent and not done, and how long nothing may happen before what is left counts as lost.
+WINDOW, GIVE_UP_SECONDS = 500, 45.0
 #: A call of so many seconds, and a visibility timeout that is shorter.
 LONG_SECONDS, SHORT_TIMEOUT_SECONDS = 8.0, 3
 
@@ -198,36 +200,33 @@ def _losses(bench: Bench, table: Table, messages: int, kills: int) -> int:
 def _killed(bench: Bench, messages: int, kills: int, *, with_rows: bool) -> tuple[int, int]:
     """(never done, begun more than once)."""
     options: dict[str, float] = {} if with_rows else {"visibility_timeout": 5}
-    keys = [SeatKey(run_id=ROWS, round=1, stage=Stage.PANEL, seat=str(n)) for n in range(messages)]
+    task = "row" if with_rows else "plain"
     with bench.redis() as client:
         client.flushdb()
         if with_rows:
             store_run(bench.database, ROWS)
-            with bench.database.begin() as connection:
-                for begin in range(0, messages, 1000):
-                    stages.open_seats(connection, keys[begin : begin + 1000])
-        task = "row" if with_rows else "plain"
-        with app.producer_pool.acquire(block=True) as producer:
-            for number in range(messages):
-                app.send_task(task, args=[number], queue="llm", producer=producer)
         workers = [bench.start(**options) for _ in range(2)]
         try:
-            killed, quiet_since, seen = 0, time.monotonic(), -1
-            while time.monotonic() - quiet_since < 3 * 5:
+            sent = killed = 0
+            quiet_since, seen, rescued_at = time.monotonic(), -1, 0.0
+            while seen < messages and time.monotonic() - quiet_since < GIVE_UP_SECONDS:
                 done = _done(bench, client, with_rows=with_rows)
                 if done != seen:
                     quiet_since, seen = time.monotonic(), done
-                if done == messages:
-                    break
+                # Through a window, as batches are: behind a long queue an old message is late, not lost.
+                more = range(sent, min(messages, done + WINDOW))
+                _send(bench, task, more, with_rows=with_rows)
+                sent = max(sent, more.stop)
                 if killed < kills and done > (killed + 1) * messages / (kills + 2):
                     victim = killed % 2
                     workers[victim].kill()
                     workers[victim].wait()
                     workers[victim] = bench.start(**options)
                     killed += 1
-                if with_rows:
+                if with_rows and time.monotonic() - rescued_at > 1:
+                    rescued_at = time.monotonic()
                     _rescue(bench)
-                time.sleep(0.02)
+                time.sleep(0.05)
             assert killed == kills, f"only {killed} of {kills} workers were killed"
             begun = Counter(client.lrange("begun", 0, -1))
             return messages - seen, sum(count > 1 for count in begun.values())
@@ -235,6 +234,16 @@ def _killed(bench: Bench, messages: int, kills: int, *, with_rows: bool) -> tupl
             for process in workers:
                 process.kill()
                 process.wait()
+
+
+def _send(bench: Bench, task: str, numbers: range, *, with_rows: bool) -> None:
+    if with_rows and numbers:
+        keys = [SeatKey(run_id=ROWS, round=1, stage=Stage.PANEL, seat=str(number)) for number in numbers]
+        with bench.database.begin() as connection:
+            stages.open_seats(connection, keys)
+    with app.producer_pool.acquire(block=True) as producer:
+        for number in numbers:
+            app.send_task(task, args=[number], queue="llm", producer=producer)
 
 
 def _done(bench: Bench, client: redis.Redis, *, with_rows: bool) -> int:

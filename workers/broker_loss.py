@@ -9,12 +9,15 @@ import redis.exceptions
 import structlog
 from celery import Task
 from celery.beat import PersistentScheduler, SchedulingError
+from kombu.exceptions import OperationalError
 from kombu.transport import TRANSPORT_ALIASES
 from kombu.transport import redis as kombu_redis
 
 from workers.errors import UnavailableError
 
 log = structlog.get_logger(__name__)
+
+_BROKER_AWAY = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError)
 
 
 class Channel(kombu_redis.Channel):
@@ -31,7 +34,7 @@ class Channel(kombu_redis.Channel):
             return
         try:
             super().basic_ack(delivery_tag, multiple)  # type: ignore[no-untyped-call]
-        except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError) as error:
+        except _BROKER_AWAY as error:
             log.warning("broker.away", error=str(error))
 
     def _connparams(self, asynchronous: bool = False) -> Any:
@@ -55,15 +58,15 @@ class Scheduler(PersistentScheduler):  # type: ignore[misc]  # Celery ships no t
 
 
 class PatientTask(Task):  # type: ignore[misc]
-    """A task that the database broke off is over: the rescue finds what it left. To Celery it has not failed, since one
-    failed header would fail its panel's chord, at length and for nothing."""
+    """A task that a lost database or broker broke off is over: the rescue finds what it left. To Celery it has not failed,
+    since one failed header would fail its panel's chord, at length and for nothing."""
 
     abstract = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             return self.run(*args, **kwargs)
-        except UnavailableError as error:
+        except (UnavailableError, OperationalError, *_BROKER_AWAY) as error:
             log.warning("task.interrupted", task=self.name, error=str(error))
             return None
 

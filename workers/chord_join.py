@@ -28,3 +28,7 @@ class JoinBackend(RedisBackend):  # type: ignore[misc]  # Celery ships no types
         except redis.exceptions.RedisError as error:
             log.warning("broker.away", error=str(error))
             return None
+
+    def chord_error_from_stack(self, callback: Any, exc: Any = None) -> Any:  # noqa: ARG002
+        """A join that broke calls nobody back: see above."""
+        log.warning("chord.broke", error=str(exc))

@@ -156,6 +156,7 @@ def _play(play: Play, site: Site, dice: random.Random, say: Callable[[str], None
         finally:
             is_over.set()
     seconds = time.monotonic() - begun
+    site.until(lambda: watch.open_batches() == 0, "a batch does not end with its last run", seconds=60)
     load.close()
     found = audit(site, load, per_minute=play.per_minute)
     return Result(

@@ -82,6 +82,11 @@ class Watch:
         rows = self._rows(_ENDED)
         return int(rows[0].runs) if rows else 0
 
+    def open_batches(self) -> int:
+        """How many batches have not ended; the dispatcher ends them, a moment after their last run."""
+        rows = self._rows("SELECT count(*) FROM batches WHERE state IN ('running', 'paused')")
+        return int(rows[0][0]) if rows else 1
+
     def ended_alone(self) -> int:
         """How many of them belong to no batch."""
         rows = self._rows(_ENDED)
