@@ -58,8 +58,8 @@ class Scheduler(PersistentScheduler):  # type: ignore[misc]  # Celery ships no t
 
 
 class PatientTask(Task):  # type: ignore[misc]
-    """A task that a lost database or broker broke off is over: the rescue finds what it left. To Celery it has not failed,
-    since one failed header would fail its panel's chord, at length and for nothing."""
+    """A task that a lost database or broker broke off is over: the rescue finds what it left. To Celery it has not
+    failed, since one failed header would fail its panel's chord, at length and for nothing."""
 
     abstract = True
 
