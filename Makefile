@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test check format bench gate clean
+.PHONY: help install run up test check format bench gate chaos two-hosts delivery clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -42,6 +42,15 @@ bench: install ## time 40 runs in flight against a bare asyncio script
 
 gate: install ## forty programs with planted and invented defects through the cage; needs a Docker engine
 	$(BIN)/python benchmarks/gate.py
+
+chaos: install ## a thousand runs while servers, workers and models fail in every way (a quarter of an hour)
+	$(BIN)/python -m tests.e2e.chaos
+
+two-hosts: install ## workers on one host, database and broker on another, the line between them cut; needs root
+	$(BIN)/python -m tests.e2e.two_hosts
+
+delivery: install ## what the broker's delivery settings are worth, beside others
+	$(BIN)/python benchmarks/delivery.py
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info

@@ -13,6 +13,7 @@ import psycopg
 import structlog
 
 from workers.provenance.ledger import CHANNEL
+from workers.provenance.session import CLIENT_LIVENESS
 
 log = structlog.get_logger(__name__)
 
@@ -58,7 +59,9 @@ class Hub:
                 await asyncio.sleep(_RECONNECT_SECONDS)
 
     async def _listen_once(self) -> None:
-        connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, connect_timeout=5)
+        connection = await psycopg.AsyncConnection.connect(
+            self._url, autocommit=True, connect_timeout=5, **CLIENT_LIVENESS
+        )
         async with connection:
             await connection.execute(f"LISTEN {CHANNEL}")
             # Whatever happened while nobody listened: let every stream look once.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ import redis
 import structlog
 from sqlalchemy import delete
 
+from tests.e2e.two_hosts.network import ForbiddenError, Network
 from workers import settings as settings_module
 from workers.cli.embedded import EmbeddedServers
 from workers.provenance.migrate import migrate
@@ -39,22 +40,48 @@ def pytest_report_header() -> str | None:
 #: The engine that the tests of the cage use. In CI there must be one.
 _TEST_DOCKER = os.environ.get("CONSENSUS_TEST_DOCKER")
 _WITHOUT_CAGE = not _TEST_DOCKER and os.environ.get("CI") != "true"
-_LEFT_OUT = pytest.StashKey[int]()
+_LEFT_OUT = pytest.StashKey[list[str]]()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    caged = [item for item in items if item.get_closest_marker("cage")]
-    config.stash[_LEFT_OUT] = len(caged) if _WITHOUT_CAGE else 0
-    if config.stash[_LEFT_OUT]:
-        config.hook.pytest_deselected(items=caged)
-        items[:] = [item for item in items if item not in caged]
+    config.stash[_LEFT_OUT] = []
+    _leave_out("cage", "of the cage", _no_cage, config, items)
+    _leave_out("namespaces", "of two hosts", _no_namespaces, config, items)
+
+
+def _leave_out(
+    marker: str,
+    what: str,
+    obstacle: Callable[[], str | None],
+    config: pytest.Config,
+    items: list[pytest.Item],
+) -> None:
+    marked = [item for item in items if item.get_closest_marker(marker)]
+    why = obstacle() if marked else None
+    if why is not None:
+        config.stash[_LEFT_OUT].append(f"left out: {len(marked)} tests {what}, because {why}")
+        config.hook.pytest_deselected(items=marked)
+        items[:] = [item for item in items if item not in marked]
+
+
+def _no_cage() -> str | None:
+    return "CONSENSUS_TEST_DOCKER names no Docker engine" if _WITHOUT_CAGE else None
+
+
+def _no_namespaces() -> str | None:
+    """In CI they must be possible, and the test fails where they are not."""
+    if os.environ.get("CI") == "true":
+        return None
+    try:
+        with Network():
+            return None
+    except ForbiddenError as error:
+        return f"this machine makes no network namespaces ({error})"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if left_out := config.stash.get(_LEFT_OUT, 0):
-        terminalreporter.write_line(
-            f"left out: {left_out} tests of the cage, because CONSENSUS_TEST_DOCKER names no Docker engine"
-        )
+    for line in config.stash.get(_LEFT_OUT, []):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,13 @@ from typing import Any
 
 from celery import Celery
 
+from workers.broker_loss import PatientTask, install
 from workers.errors import SettingsError
 from workers.queues import PRIORITY_STEPS, Queue, TaskName, message_priority, queue_of
 from workers.settings import Settings
 
-app = Celery("consensus")
+install()
+app = Celery("consensus", task_cls=PatientTask)
 
 
 def configure(settings: Settings) -> Celery:
@@ -56,6 +58,7 @@ def configure(settings: Settings) -> Celery:
         worker_eta_task_limit=1000,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
+        beat_scheduler="workers.broker_loss:Scheduler",
         beat_schedule=beat_schedule(settings),
     )
     return app

@@ -174,6 +174,9 @@ class Settings(BaseSettings):
             return None
         if not value.startswith(_REDIS_SCHEMES):
             raise ValueError("must look like redis://host:6379/0")
+        if value.startswith("rediss://") and "ssl_cert_reqs=" not in value:
+            # Unasked, kombu would take any certificate, and Celery's backend refuses the address.
+            return f"{value}{'&' if '?' in value else '?'}ssl_cert_reqs=required"
         return value
 
     @field_validator("docker_host")

@@ -156,6 +156,8 @@ class Stack:
             child.restarts += 1
             self._say(f"{child.name} ended with code {code}; starting it again")
             time.sleep(min(5.0, 0.2 * child.restarts))
+            if child.process.stdin is not None:
+                child.process.stdin.close()
             child.process = self._popen(child.arguments, child.log)
 
     def _write_state(self) -> None:

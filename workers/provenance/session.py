@@ -18,6 +18,28 @@ from workers.errors import DeadlockError, UnavailableError
 #: A pooled connection idle for longer is tried before it is used.
 IDLE_SECONDS = 2.0
 
+#: When each side takes the other for gone if the line between them is dead: idle, then so many probes so far apart;
+#: and how long what was sent may stay unacknowledged. By default that is two hours, and a quarter of one.
+_PROBE_AFTER_SECONDS, _PROBE_EVERY_SECONDS, _PROBES, _UNACKNOWLEDGED_SECONDS = 10, 3, 3, 20
+#: A transaction whose client stands still, frozen or cut off, gives back its locks. No transaction here waits for
+#: anything but the database, so a living client never comes near it.
+_IDLE_IN_TRANSACTION_SECONDS = 60
+
+CLIENT_LIVENESS: dict[str, Any] = {
+    "keepalives": 1,
+    "keepalives_idle": _PROBE_AFTER_SECONDS,
+    "keepalives_interval": _PROBE_EVERY_SECONDS,
+    "keepalives_count": _PROBES,
+    "tcp_user_timeout": _UNACKNOWLEDGED_SECONDS * 1000,
+}
+_SERVER_LIVENESS = {
+    "idle_in_transaction_session_timeout": f"{_IDLE_IN_TRANSACTION_SECONDS}s",
+    "tcp_keepalives_idle": f"{_PROBE_AFTER_SECONDS}s",
+    "tcp_keepalives_interval": f"{_PROBE_EVERY_SECONDS}s",
+    "tcp_keepalives_count": str(_PROBES),
+    "tcp_user_timeout": f"{_UNACKNOWLEDGED_SECONDS}s",
+}
+
 
 class Database:
     """A pool of connections to PostgreSQL and the scope of a transaction."""
@@ -28,9 +50,10 @@ class Database:
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=60,
-            connect_args={"connect_timeout": 5, "application_name": "consensus"},
+            connect_args={"connect_timeout": 5, "application_name": "consensus", **CLIENT_LIVENESS},
         )
         self._autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        event.listen(self._engine, "connect", _bound_silence)
         event.listen(self._engine, "checkout", _ping_if_idle)
         event.listen(self._engine, "checkin", _note_checkin)
 
@@ -79,6 +102,12 @@ def _translated() -> Iterator[None]:
         if error.connection_invalidated:
             raise UnavailableError(f"the database broke off: {_first_line(error)}") from error
         raise
+
+
+def _bound_silence(connection: Any, _: ConnectionPoolEntry) -> None:
+    chosen = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SERVER_LIVENESS.items())
+    connection.execute(f"SELECT {chosen}")
+    connection.commit()
 
 
 def _note_checkin(_: Any, record: ConnectionPoolEntry) -> None:

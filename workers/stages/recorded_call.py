@@ -13,6 +13,7 @@ from workers.provenance.repository.stages import SeatKey
 from workers.providers.base import AttemptsExhaustedError, CallTimeoutError
 from workers.providers.chain import Link
 from workers.stages.context import Context, RunCancelledError
+from workers.stages.patience import patiently
 
 
 class BudgetExhaustedError(ConsensusError):
@@ -113,6 +114,9 @@ class RecordedCall:
 
     def done(self, completion: Completion, *, rung: int | None) -> None:
         """The reply arrived."""
+        patiently(self.context, lambda: self._done(completion, rung))
+
+    def _done(self, completion: Completion, rung: int | None) -> None:
         with self.context.database.single() as connection:
             calls.done(
                 connection,
@@ -124,6 +128,9 @@ class RecordedCall:
 
     def failed(self, error: ConsensusError) -> None:
         """There is no reply. A call that we broke off may be billed in full: it counts at its worst case."""
+        patiently(self.context, lambda: self._failed(error))
+
+    def _failed(self, error: ConsensusError) -> None:
         with self.context.database.begin() as connection:
             if isinstance(error, SlotTimeoutError):
                 calls.not_sent(connection, self.call_id, self.key)

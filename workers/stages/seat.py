@@ -37,6 +37,7 @@ from workers.provenance.repository.usage import seat_spending, usd_number
 from workers.providers.usage import usage_scope
 from workers.stages.broken import break_off
 from workers.stages.context import Context, Material, RunCancelledError
+from workers.stages.patience import patiently
 from workers.stages.recorded_call import BudgetExhaustedError
 from workers.stages.rounds import open_another
 from workers.stages.seating import Results, place_of, results_of, seats_of
@@ -72,12 +73,18 @@ def run_seat(context: Context, key: SeatKey, do: Do) -> Next:
     Raises: UnavailableError when the database is away; the seat's lease then runs out and it is rescued.
     """
     work = _begin(context, key)
-    return None if work is None else _do(context, key, do, work)
+    if work is None:
+        return None
+    # Until it is settled: a lease is kept as long as the database may have to be waited for.
+    context.at_work.add(key)
+    try:
+        return _do(context, key, do, work)
+    finally:
+        context.at_work.discard(key)
 
 
 def _do(context: Context, key: SeatKey, do: Do, work: Work) -> Next:
     bound = log.bind(run=key.run_id, stage=key.stage.value, seat=key.seat)
-    context.at_work.add(key)
     try:
         with usage_scope() as used:
             kind, result = do(work)
@@ -86,24 +93,35 @@ def _do(context: Context, key: SeatKey, do: Do, work: Work) -> Next:
         return None
     except SlotTimeoutError as error:
         bound.info("seat.deferred", wait_seconds=round(error.wait_seconds, 1))
-        _defer(context, key, error)
+        deferred = error
+        patiently(context, lambda: _defer(context, key, deferred))
         return None
     except BudgetExhaustedError as error:
-        return _out_of_budget(context, key, error)
+        exhausted = error
+        return patiently(context, lambda: _out_of_budget(context, key, exhausted))
     except SeatFailedError as error:
         bound.warning("seat.gave_up", cause=error.cause, detail=error.detail)
-        return _give_up(context, key, cause=error.cause, detail=error.detail)
+        end = _End(cause=error.cause, detail=error.detail)
     except UnavailableError:
         raise
     except Exception as error:  # noqa: BLE001 - see below
         # Our own fault must not leave the run waiting: it ends degraded, and the log has the traceback.
         bound.exception("seat.broke")
         detail = str(error) if isinstance(error, ConsensusError) else type(error).__name__
-        return _give_up(context, key, cause="internal_error", detail=detail)
-    finally:
-        context.at_work.discard(key)
-    bound.info("seat.done", calls=used.calls, tokens=used.total.input_tokens + used.total.output_tokens)
-    return _settle(context, key, kind, result)
+        end = _End(cause="internal_error", detail=detail)
+    else:
+        bound.info("seat.done", calls=used.calls, tokens=used.total.input_tokens + used.total.output_tokens)
+        return patiently(context, lambda: _settle(context, key, kind, result))
+    return patiently(context, lambda: _give_up(context, key, end))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    """Why a seat gives up."""
+
+    cause: str
+    detail: str
+    refusal: Refusal | None = None
 
 
 def _defer(context: Context, key: SeatKey, error: SlotTimeoutError) -> None:
@@ -128,7 +146,7 @@ def _out_of_budget(context: Context, key: SeatKey, error: BudgetExhaustedError) 
         _hold(context, key, error.refusal)
         return None
     bound.warning("seat.gave_up", cause=error.cause, detail=error.detail)
-    return _give_up(context, key, cause=error.cause, detail=error.detail, refusal=error.refusal)
+    return _give_up(context, key, _End(cause=error.cause, detail=error.detail, refusal=error.refusal))
 
 
 #: How long a seat stays away that would fit into its batch's budget if calls under way had ended.
@@ -255,18 +273,16 @@ def _settle(context: Context, key: SeatKey, kind: str, result: dict[str, Any]) -
         return open_next(context, connection, entries)
 
 
-def _give_up(
-    context: Context, key: SeatKey, *, cause: str, detail: str, refusal: Refusal | None = None
-) -> Next:
+def _give_up(context: Context, key: SeatKey, end: _End) -> Next:
     with context.database.begin() as connection, ledger.writer(connection, key.run_id) as entries:
         is_ours = stages.settle(
-            connection, key, owner=context.owner, state=GIVE_UP[key.stage], cause=cause, detail=detail
+            connection, key, owner=context.owner, state=GIVE_UP[key.stage], cause=end.cause, detail=end.detail
         )
         if not is_ours:
             return None
-        if refusal is not None:
-            entries.append("budget.exhausted", _refusal_data(key, refusal), at=context.now())
-        record_give_up(context, connection, entries, key, cause=cause, detail=detail)
+        if end.refusal is not None:
+            entries.append("budget.exhausted", _refusal_data(key, end.refusal), at=context.now())
+        record_give_up(context, connection, entries, key, cause=end.cause, detail=end.detail)
         return open_next(context, connection, entries)
 
 

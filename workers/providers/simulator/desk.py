@@ -13,7 +13,7 @@ import orjson
 
 from workers.providers.simulator.arrivals import Arrival
 from workers.providers.simulator.catalogue import Catalogue, load_catalogue
-from workers.providers.simulator.faults.content import plan_content
+from workers.providers.simulator.faults.content import changed
 from workers.providers.simulator.faults.delivery import plan_delivery
 from workers.providers.simulator.faults.exchange import Exchange
 from workers.providers.simulator.faults.kind import KINDS, Fault, Group
@@ -127,10 +127,11 @@ def _limited(
 
 
 def _answered(letter: Letter, exchange: Exchange, fault: Fault | None) -> Decision:
-    if fault is None:
+    if fault is not None:
+        # The record tells what the caller is told.
+        exchange = changed(fault, exchange)
+    if fault is None or KINDS[fault.kind].group is Group.CONTENT:
         plan = exchange.plan()
-    elif KINDS[fault.kind].group is Group.CONTENT:
-        plan = plan_content(fault, exchange)
     else:
         plan = plan_delivery(fault, exchange)
     arrival = Arrival(

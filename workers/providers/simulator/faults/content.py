@@ -9,7 +9,6 @@ import orjson
 
 from workers.providers.simulator.faults.exchange import Exchange
 from workers.providers.simulator.faults.kind import Fault
-from workers.providers.simulator.plan import Plan
 from workers.providers.simulator.wire import Reply, WireName, token_count
 
 _THOUGHT = "This is a simulated thought; it used up the whole output before the first word of an answer."
@@ -20,12 +19,13 @@ _TOOL_FINISH: Mapping[WireName, str] = {"openai": "tool_calls", "anthropic": "to
 WIDE_CHARACTERS = "naïve 日本語 🙂"
 
 
-def plan_content(fault: Fault, exchange: Exchange) -> Plan:
-    """The answer of a fault of the group `content`."""
+def changed(fault: Fault, exchange: Exchange) -> Exchange:
+    """What is said instead, under a fault of the group `content`, or one that needs other words to show."""
     if fault.kind == "wrong-finish":
         finish = fault.finish or _TOOL_FINISH[exchange.wire.name]
-        return exchange.saying(dataclasses.replace(exchange.reply, finish=finish)).plan()
-    return exchange.saying(_CHANGES[fault.kind](exchange.reply)).plan()
+        return exchange.saying(dataclasses.replace(exchange.reply, finish=finish))
+    change = _CHANGES.get(fault.kind)
+    return exchange if change is None else exchange.saying(change(exchange.reply))
 
 
 def _half(reply: Reply) -> Reply:
@@ -49,7 +49,7 @@ def _truncated_tool_json(reply: Reply) -> Reply:
     return dataclasses.replace(half, text="", tool_arguments=half.text)
 
 
-def wide(reply: Reply) -> Reply:
+def _wide(reply: Reply) -> Reply:
     """The same reply with some characters of several bytes in it, still JSON if it was JSON."""
     try:
         answer = orjson.loads(reply.text)
@@ -72,5 +72,6 @@ _CHANGES: Mapping[str, Callable[[Reply], Reply]] = {
     "refusal": _refused,
     "truncated-tool-json": _truncated_tool_json,
     "no-usage": lambda reply: dataclasses.replace(reply, lacks=frozenset({"usage"})),
+    "split-utf8": _wide,
     "no-end-mark": lambda reply: dataclasses.replace(reply, lacks=frozenset({"end"})),
 }

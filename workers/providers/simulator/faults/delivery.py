@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import orjson
 
-from workers.providers.simulator.faults.content import wide
 from workers.providers.simulator.faults.exchange import Exchange
 from workers.providers.simulator.faults.kind import Fault
 from workers.providers.simulator.faults.refusal import overloaded, rate_limited, statement, with_wait
@@ -93,7 +92,7 @@ def _not_json(_fault: Fault, exchange: Exchange) -> Plan:
 
 def _split_utf8(fault: Fault, exchange: Exchange) -> Plan:
     """Every character of several bytes arrives in two pieces."""
-    plan = exchange.saying(wide(exchange.reply)).plan()
+    plan = exchange.plan()
     gap_seconds = fault.gap_seconds or 0.0
     steps = []
     for step in plan.steps:
