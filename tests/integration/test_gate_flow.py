@@ -488,8 +488,10 @@ def test_a_gate_that_is_delivered_again_asks_nobody_again(
 ) -> None:
     cage = DyingCage(TestsCage(fails_on_candidate))
     caged(cage)
+    both_complain.behave["oak-1"] = error_500
+    prover = gated_team().prover.model_copy(update={"models": ("local/oak-1", "local/elm-1")})  # type: ignore[union-attr]
 
-    run_id = bench.submit(gated_team())
+    run_id = bench.submit(gated_team().model_copy(update={"prover": prover}))
     gate = SeatKey(run_id=run_id, round=1, stage=Stage.GATE, seat="claim-C1")
     while cage.deaths:
         assert not bench.run(run_id).has_ended
@@ -499,7 +501,16 @@ def test_a_gate_that_is_delivered_again_asks_nobody_again(
     verdict = bench.verdict(run_id)
 
     assert verdict["claims"][0]["proved"]["proof"] == "reproduced"
-    assert (both_complain.requests["elm-1"], both_complain.requests["fir-1"]) == (1, 1)
+    assert [both_complain.requests[model] for model in ("oak-1", "elm-1", "fir-1")] == [1, 1, 1]
+    # Nor does the record forget whom it asked first.
+    with bench.database.begin() as connection:
+        (tested,) = [
+            entry.payload for entry in ledger.read(connection, run_id) if entry.kind == "claim.tested"
+        ]
+    (failure,) = tested["prover"]["fallback"]
+    assert failure["model"] == "local/oak-1"
+    assert "boom" in failure["detail"]
+    assert "fallback" not in tested["control"]
 
 
 def lose_lease(bench: Bench, key: SeatKey) -> None:

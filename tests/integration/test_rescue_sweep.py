@@ -171,6 +171,7 @@ def _stored(context: Context, key: SeatKey) -> str:
             "provider": "local",
             "model": f"of-{key.seat}",
             "family": key.seat,
+            "simulated": False,
         }
         return payload.store(connection, value)
 

@@ -11,16 +11,20 @@ from workers.stages.recorded_reply import usable
 QUESTION = ("Review.", "The code.")
 
 
-def reply(text: str, *, question: tuple[str, ...] = QUESTION) -> Recorded:
+def reply(
+    text: str | None, *, question: tuple[str, ...] = QUESTION, model: str = "elm-1", error: str | None = None
+) -> Recorded:
     return Recorded(
         provider="local",
-        model="elm-1",
-        family="elm",
-        model_served="elm-1",
+        model=model,
+        family=model.partition("-")[0],
+        model_served=model,
         is_simulated=False,
         rung=1,
         question=question,
         text=text,
+        error_kind=error,
+        error=None if error is None else f"it ended with {error}",
     )
 
 
@@ -44,3 +48,24 @@ def test_a_reply_to_another_question_or_in_another_form_is_none() -> None:
 
     assert usable(replies, ReviewAnswer, question=QUESTION) is None
     assert usable([reply(review("no proof"))], ProofAnswer, question=QUESTION) is None
+
+
+def test_an_answer_comes_with_the_links_that_failed_before_it() -> None:
+    calls = [
+        reply(None, error="timeout", model="ash-1"),
+        reply("not JSON at all", model="oak-1"),
+        reply(None, error="server", model="ash-1"),
+        reply(None, error="server", model="fir-1", question=("Review.", "Other code.")),
+        reply("torn at first"),  # the link that answers in the end has not failed
+        reply(review("whole")),
+        reply(None, error="quota", model="yew-1"),
+    ]
+
+    found = usable(calls, ReviewAnswer, question=QUESTION)
+
+    assert found is not None
+    assert found[0].summary == "whole"
+    assert [(failure.link.model, failure.kind, failure.detail) for failure in found[2]] == [
+        ("ash-1", "server", "it ended with server"),
+        ("oak-1", "torn", "its reply could not be used"),
+    ]

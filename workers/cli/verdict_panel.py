@@ -57,7 +57,7 @@ def verdict_panel(view: RunView) -> RenderableType:
         receipt += f"; {counted(coverage['unsupported_findings'], 'finding')} without evidence not counted"
     receipt += _not_reviewed(coverage)
     notes = [f"{note}: {NOTE_WORDS[note]}" if note in NOTE_WORDS else note for note in verdict["notes"]]
-    parts += [Text(line, style="dim") for line in [receipt, *notes, *_work_done(verdict)]]
+    parts += [Text(line, style="dim") for line in [receipt, *_weights(verdict), *notes, *_work_done(verdict)]]
     outcome = str(view.outcome)
     return Panel(
         Group(*parts),
@@ -80,6 +80,15 @@ def _not_reviewed(coverage: Mapping[str, Any]) -> str:
     if left_out:
         parts.append(f"left out: {shown}" + (f" and {len(left_out) - 5} more" if len(left_out) > 5 else ""))
     return "".join(f"; {part}" for part in parts)
+
+
+def _weights(verdict: Mapping[str, Any]) -> list[str]:
+    """What each word weighed, and by which record, where there is one."""
+    shown = ", ".join(
+        f"{item['reviewer']} {item['weight']:g} ({item['upheld']} of {item['upheld'] + item['refuted']} upheld)"
+        for item in verdict.get("weights", ())
+    )
+    return [f"weights: {shown}"] if shown else []
 
 
 def _work_done(verdict: Mapping[str, Any]) -> list[str]:

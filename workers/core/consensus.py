@@ -14,7 +14,13 @@ from workers.core.claim import GATED_SEVERITY, Claim
 from workers.core.clustering import cluster, joint_severity
 from workers.core.finding import Evidenced, Finding, Review, Severity, unsupported_reason
 from workers.core.similarity import REMARK_RULE, RemarkRule
-from workers.core.weights import NEW_REVIEWER_WEIGHT, agreement, effective_weights, weighted_agreement
+from workers.core.weights import (
+    NEW_REVIEWER_WEIGHT,
+    Record,
+    agreement,
+    effective_weights,
+    weighted_agreement,
+)
 
 #: Claims a consensus model proposes to merge must lie in one file, no further apart than this.
 MERGE_SLACK_LINES = 10
@@ -42,12 +48,14 @@ class Unsupported:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """The counted panel: `weights` are those used, frozen with it."""
+    """The counted panel: `weights` are those used, frozen with it, and `records` what they were earned by; a reviewer
+    without a record is new."""
 
     claims: tuple[Claim, ...]
     unsupported: tuple[Unsupported, ...]
     reviewers: tuple[str, ...]
     weights: Mapping[str, float]
+    records: Mapping[str, Record] = dataclasses.field(default_factory=dict)
 
 
 def tally(

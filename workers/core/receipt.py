@@ -8,9 +8,11 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from workers.core.claim import ClaimState
+from workers.core.consensus import Tally
 from workers.core.judgement import JudgedClaim
 from workers.core.proof import Proof
 from workers.core.refutation import Standing
+from workers.core.weights import Record
 
 #: Why no further round was opened.
 Stopped = Literal["signed", "round_limit", "oscillation", "nothing_reproduced", "coder_missing"]
@@ -74,6 +76,27 @@ class TestReceipt:
 class RoundsReceipt:
     count: int
     stopped: Stopped
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WeightReceipt:
+    """What a reviewer's word weighed, and how its model's earlier findings had ended at the gate by then."""
+
+    reviewer: str
+    weight: float
+    upheld: int
+    refuted: int
+
+
+def weights_used(counted: Tally) -> tuple[WeightReceipt, ...]:
+    """Empty where every reviewer was new: then all weigh the same."""
+    if not counted.records:
+        return ()
+    return tuple(
+        WeightReceipt(reviewer=name, weight=round(weight, 3), upheld=record.upheld, refuted=record.refuted)
+        for name, weight in sorted(counted.weights.items())
+        for record in (counted.records.get(name, Record()),)
+    )
 
 
 def count_refutations(

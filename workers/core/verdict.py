@@ -33,9 +33,11 @@ from workers.core.receipt import (
     RefuterReceipt,
     RoundsReceipt,
     TestReceipt,
+    WeightReceipt,
     costs,
     count_proofs,
     count_refutations,
+    weights_used,
 )
 from workers.core.refutation import Refuted
 from workers.core.run import Outcome, Stage
@@ -132,14 +134,16 @@ class Verdict:
     costs: tuple[Cost, ...] = ()
     tests: TestReceipt | None = None
     rounds: RoundsReceipt | None = None
+    weights: tuple[WeightReceipt, ...] = ()
 
     def as_data(self) -> dict[str, Any]:
         """Plain data for JSON; equal verdicts give equal data. Receipts of what was not done are left out, so that
-        verdicts from before there were refuters, a gate, rounds and submitted code are recomputed to the byte."""
+        verdicts from before there were refuters, a gate, rounds, submitted code and records are recomputed to the byte.
+        """
         data = dataclasses.asdict(self)
         data["files"] = dict(sorted(self.files.items()))
         data["claims"] = [judged.as_data() for judged in self.claims]
-        for name in ("refutation", "gate", "costs", "tests", "rounds"):
+        for name in ("refutation", "gate", "costs", "tests", "rounds", "weights"):
             if not data[name]:
                 del data[name]
         if self.gate is not None and not self.gate.unguarded:
@@ -201,6 +205,7 @@ def decide(case: Case) -> Verdict:
         costs=costs(judged),
         tests=case.tests,
         rounds=case.rounds,
+        weights=weights_used(case.tally),
     )
 
 

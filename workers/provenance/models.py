@@ -245,6 +245,25 @@ events = Table(
     Column("hash", Text, nullable=False),
 )
 
+#: How the findings of a model ended at the gate, a row for each submission of a tenant: what weights are earned by.
+gate_records = Table(
+    "gate_records",
+    metadata,
+    Column("tenant_id", Text, ForeignKey("tenants.tenant_id"), primary_key=True),
+    Column("model", Text, primary_key=True),  # without its provider
+    Column("input_digest", Text, primary_key=True),  # the same submission again teaches nothing new
+    Column("run_id", Text, nullable=False),  # no foreign key: a record outlives the run that it is from
+    Column("upheld", SmallInteger, nullable=False),
+    Column("refuted", SmallInteger, nullable=False),
+    Column("ended_at", TIME, nullable=False, server_default=text("now()")),
+)
+Index(
+    "ix_gate_records_newest",
+    gate_records.c.tenant_id,
+    gate_records.c.model,
+    gate_records.c.ended_at.desc(),
+)
+
 #: How a provider's key is doing, for all workers. `until`: when to look again by itself.
 provider_states = Table(
     "provider_states",

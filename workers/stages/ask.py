@@ -276,13 +276,14 @@ def _on_record(asking: Asking[_Answer], earlier: int) -> Answered[_Answer] | Non
     found = usable(replies, asking.answer_type, question=(asking.system, asking.user), earlier=earlier)
     if found is None:
         return None
-    answer, call = found
+    answer, call, failures = found
     return Answered(
         answer=answer,
         link=Link(provider=call.provider, model=call.model, family=call.family),
         model_served=call.model_served,
         rung=Rung(call.rung),
         is_simulated=call.is_simulated,
+        failures=failures,
     )
 
 

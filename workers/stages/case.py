@@ -68,7 +68,7 @@ def case_of(team: Team, rounds: Sequence[Sequence[SeatRow]]) -> Case:
             if row.state is SeatState.FAILED
         ),
         refuted=refuted_in(results),
-        proved=_proofs(rows),
+        proved=proofs_of(rows),
         fixes=tuple(
             FixCheck(claim_id=item["claim_id"], word=FixWord(item["word"]), detail=item["detail"])
             for item in (signed or {}).get("fixes", ())
@@ -82,7 +82,7 @@ def case_of(team: Team, rounds: Sequence[Sequence[SeatRow]]) -> Case:
     )
 
 
-def _proofs(rows: Sequence[SeatRow]) -> tuple[Proved, ...]:
+def proofs_of(rows: Sequence[SeatRow]) -> tuple[Proved, ...]:
     """What the gate said, claim by claim; a prover that gave nothing leaves its claim unprovable."""
     found = []
     for row in sorted(rows, key=lambda row: row.key):

@@ -6,13 +6,14 @@ from workers.core.run import Finish, RunState, next_step
 from workers.core.verdict import Verdict, decide
 from workers.errors import UnavailableError
 from workers.provenance import ledger
-from workers.provenance.repository import budgets, calls, runs, stages
+from workers.provenance.repository import budgets, calls, records, runs, stages
 from workers.provenance.repository.usage import run_spending
 from workers.stages.broken import break_off
 from workers.stages.case import case_of
 from workers.stages.context import Context
 from workers.stages.seat import team_of
 from workers.stages.seating import seats_of
+from workers.stages.track_record import earned_in
 
 
 def finish_run(context: Context, run_id: str) -> Verdict | None:
@@ -42,6 +43,7 @@ def _finish(context: Context, run_id: str) -> Verdict | None:
         ending = {**verdict.as_data(), "spending": run_spending(connection, run_id)}
         verdict_digest = entries.append("run.finished", ending, at=context.now())
         runs.finish(connection, run_id, outcome=verdict.outcome, verdict_digest=verdict_digest)
+        records.keep(connection, run_id, earned_in(rounds))
         ledger.flush(connection, entries)
         # Last, because all other runs of a batch with a budget wait for its row until this is committed.
         budgets.charge_batch(connection, [run_id])

@@ -10,10 +10,12 @@ from workers.core.artefact import Span
 from workers.core.claim import Claim
 from workers.core.consensus import Tally, Unsupported
 from workers.core.finding import Severity
+from workers.core.weights import Record
 
 
 def tally_data(counted: Tally) -> dict[str, Any]:
-    """A tally as plain data."""
+    """A tally as plain data. Of new reviewers there are no records to tell."""
+    records = {name: dataclasses.asdict(record) for name, record in sorted(counted.records.items())}
     return {
         "claims": [
             {**dataclasses.asdict(claim), "severity": claim.severity.word} for claim in counted.claims
@@ -21,6 +23,7 @@ def tally_data(counted: Tally) -> dict[str, Any]:
         "unsupported": [dataclasses.asdict(item) for item in counted.unsupported],
         "reviewers": list(counted.reviewers),
         "weights": dict(counted.weights),
+        **({"records": records} if records else {}),
     }
 
 
@@ -43,4 +46,5 @@ def tally_of(result: Mapping[str, Any]) -> Tally:
         unsupported=tuple(Unsupported(**item) for item in result["unsupported"]),
         reviewers=tuple(result["reviewers"]),
         weights=result["weights"],
+        records={name: Record(**item) for name, item in result.get("records", {}).items()},
     )

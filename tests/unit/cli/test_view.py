@@ -122,6 +122,20 @@ def test_the_closing_panel_counts_what_was_done() -> None:
         assert line in text
 
 
+def test_the_closing_panel_tells_earned_weights_and_the_records_behind_them() -> None:
+    weights = [
+        {"reviewer": "left", "weight": 0.955, "upheld": 20, "refuted": 0},
+        {"reviewer": "right", "weight": 0.5, "upheld": 2, "refuted": 3},
+    ]
+
+    told_of, before = RunView(title="t"), RunView(title="t")
+    told("run.finished", {**VERDICT, "weights": weights}, told_of)
+    told("run.finished", VERDICT, before)
+
+    assert "weights: left 0.955 (20 of 20 upheld), right 0.5 (2 of 5 upheld)" in shown(told_of)
+    assert "weights" not in shown(before)
+
+
 def test_a_run_that_fails_a_submitted_test_says_which() -> None:
     view = RunView(title="t")
     told("run.finished", VERDICT, view)

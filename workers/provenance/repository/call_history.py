@@ -47,7 +47,9 @@ def asked_before(connection: Connection, key: SeatKey) -> dict[tuple[str, str], 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """A reply on record. `question`: the first two messages of its request, the instructions and the material."""
+    """A call on record that has ended. `question`: the first two messages of its request, the instructions and the
+    material. `text` is its reply where that may be an answer, `rung` how it was read (0: not at all); `error_kind` and
+    `error` say what came instead, if it was no reply."""
 
     provider: str
     model: str
@@ -56,27 +58,28 @@ class Recorded:
     is_simulated: bool
     rung: int
     question: tuple[str, ...]
-    text: str
+    text: str | None
+    error_kind: str | None = None
+    error: str | None = None
 
 
-#: Redacted bodies are NULL; what was no usable answer has no rung.
+#: Redacted bodies are NULL. An answer that asked for a tool is neither an end nor a failure.
 _RECORDED = text(
     """
-    SELECT provider, model_asked, family, model_served, is_simulated, rung,
-        request.body AS request, reply.body AS reply
+    SELECT provider, model_asked, family, model_served, is_simulated, rung, error_kind, error, request.body AS request,
+        CASE WHEN state = 'done' AND rung IS NOT NULL AND finish_reason <> 'length' THEN reply.body END AS reply
     FROM calls
     JOIN payloads AS request ON request.digest = calls.request_digest
-    JOIN payloads AS reply ON reply.digest = calls.reply_digest
+    LEFT JOIN payloads AS reply ON reply.digest = calls.reply_digest
     WHERE run_id = :run_id AND round = :round AND stage = :stage AND seat = :seat
-        AND state = 'done' AND rung IS NOT NULL AND finish_reason NOT IN ('length', 'tool_calls')
-        AND request.body IS NOT NULL AND reply.body IS NOT NULL
+        AND state <> 'sent' AND finish_reason IS DISTINCT FROM 'tool_calls' AND request.body IS NOT NULL
     ORDER BY sent_at, call_id
     """
 )
 
 
 def recorded(connection: Connection, key: SeatKey) -> list[Recorded]:
-    """The seat's replies that could be read, the oldest first."""
+    """The seat's calls that have ended, the oldest first."""
     return [
         Recorded(
             provider=row.provider,
@@ -84,9 +87,11 @@ def recorded(connection: Connection, key: SeatKey) -> list[Recorded]:
             family=row.family,
             model_served=row.model_served or row.model_asked,
             is_simulated=row.is_simulated,
-            rung=row.rung,
+            rung=row.rung or 0,
             question=tuple(message["content"] for message in json.loads(row.request)["messages"][:2]),
-            text=json.loads(row.reply)["text"],
+            text=None if row.reply is None else json.loads(row.reply)["text"],
+            error_kind=row.error_kind,
+            error=row.error,
         )
         for row in connection.execute(_RECORDED, dataclasses.asdict(key))
     ]
