@@ -15,13 +15,14 @@ install()
 app = Celery("consensus", task_cls=PatientTask)
 
 
-def configure(settings: Settings) -> Celery:
-    """Apply the settings. Raises: SettingsError if no broker is known."""
+def configure(settings: Settings, target: Celery = app) -> Celery:
+    """Apply the settings to this process's application, or to another one. Raises: SettingsError if no broker is
+    known."""
     if settings.redis_url is None:
         raise SettingsError(
             "CONSENSUS_REDIS_URL is not set; `consensus up` starts an embedded broker, or point it at yours"
         )
-    app.conf.update(
+    target.conf.update(
         broker_url=settings.redis_url,
         # Only the chord's join uses it: no result is kept or waited for.
         result_backend=f"workers.chord_join:JoinBackend+{settings.redis_url}",
@@ -61,7 +62,7 @@ def configure(settings: Settings) -> Celery:
         beat_scheduler="workers.broker_loss:Scheduler",
         beat_schedule=beat_schedule(settings),
     )
-    return app
+    return target
 
 
 def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
