@@ -76,7 +76,7 @@ def execute(arguments: list[str] | None = None) -> int:
     except typer.TyperException as error:
         # No such command, a missing argument: their own sentence, with what would be right.
         sentence = getattr(error, "format_message", error.__str__)
-        return _refuse(sentence())
+        return _refuse(sentence().replace("Value error, ", ""))
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except (BrokenPipeError, SystemExit):
