@@ -40,6 +40,8 @@ app = typer.Typer(
     help="A distributed job queue for work that several language models do together.",
     no_args_is_help=True,
     add_completion=False,
+    # A paragraph of a docstring is broken where the terminal ends, not where the source line does.
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
