@@ -113,6 +113,7 @@ def _submit(
         return repeated, False
     with tempfile.TemporaryFile() as file:
         checked = _Checked(cast(BinaryIO, file), options, services, tenant_id)
+        checked.check_default_team()
         for number, read in lines:
             checked.take(number, read)
         return _store(checked.as_batch(new), checked, services)
@@ -149,6 +150,11 @@ class _Checked:
         self._at = now()
         # Ids that sort like the lines: chance once, then counted up.
         self._chance = secrets.randbits(79)
+
+    def check_default_team(self) -> None:
+        """One sentence, instead of one for each line that names no team. Raises: UnknownTeamError, ManifestError."""
+        if self._options.team is not None:
+            self._teams.named(self._options.team)
 
     def take(self, number: int, read: Callable[[], Any]) -> None:
         """One line. Raises: InputError when there are too many."""

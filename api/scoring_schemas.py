@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
+from api.known_fields import KnownFields
 from workers.core.scoring import ScoringStage, ScoringState
 from workers.provenance.repository.scorings import Scoring, StageProgress
 from workers.provenance.repository.trajectory_files import StoredFile
@@ -16,7 +17,7 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of
 Role = Literal["run", "beside"]
 
 
-class UploadLine(BaseModel):
+class UploadLine(KnownFields):
     """One line of an upload: a file's text, its bytes, or the digest of bytes that are there."""
 
     model_config = ConfigDict(extra="forbid")
@@ -75,7 +76,7 @@ class TrajectoryPage(BaseModel):
     next_cursor: str | None
 
 
-class LabelsIn(BaseModel):
+class LabelsIn(KnownFields):
     """Outcomes that win over those in the logs."""
 
     model_config = ConfigDict(extra="forbid")
@@ -84,14 +85,14 @@ class LabelsIn(BaseModel):
     content: str = Field(description="JSON, JSON lines, CSV or a grader's report")
 
 
-class Unopened(BaseModel):
+class Unopened(KnownFields):
     model_config = ConfigDict(extra="forbid")
 
     path: str
     error: str
 
 
-class ScoringRequest(BaseModel):
+class ScoringRequest(KnownFields):
     """Which trajectories to score, and how. Exactly one of `all`, `upload_set`, `since` and `ids`."""
 
     model_config = ConfigDict(extra="forbid")

@@ -72,12 +72,16 @@ def _refuse_constant(name: str) -> NoReturn:
     raise SpecError(f"holds {name}, which JSON does not have; send a number, a string or null")
 
 
+class _Line(RunRequest):
+    unlisted = frozenset({"dry_run"})
+
+
 def check_value(value: Any, *, default_team: str | None) -> CheckedRun:
     """A parsed line, checked as a single run is. Raises: InputError (SpecError, SarifError)."""
     if not isinstance(value, dict):
         raise SpecError('is no JSON object; write {"spec": "…"}')
     try:
-        body = RunRequest.model_validate(value)
+        body: RunRequest = _Line.model_validate(value)
     except ValidationError as error:
         raise SpecError(sentence_of(error.errors(include_url=False))) from None
     if body.dry_run:

@@ -16,6 +16,11 @@ from workers.errors import ManifestError
 from workers.yaml_text import parse, read_text
 
 _MOST_BYTES = 1 << 20
+#: What a text that does not fit its pattern should have been.
+_SHAPES = {
+    "at": "is no time of day; write hours and minutes, such as '02:30'",
+    "name": "must be small letters, digits and dashes, at most 63, such as nightly",
+}
 
 
 class _Entry(BaseModel):
@@ -77,7 +82,8 @@ def read_schedules(text: str) -> tuple[Schedule, ...]:
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             place = ".".join(map(str, first["loc"])) or "it"
-            message = first["msg"].removeprefix("Value error, ")
+            message = _SHAPES.get(place) if first["type"] == "string_pattern_mismatch" else None
+            message = message or first["msg"].removeprefix("Value error, ")
             raise ValueError(f"schedule {number}: {place}: {message}") from None
         if entry.name in found:
             raise ValueError(f"schedule {number}: the name {entry.name!r} is used twice; give each its own")

@@ -72,7 +72,11 @@ class Settings(BaseSettings):
         description="programs in cages at once per worker process; also the threads of one that serves `sandbox` alone",
     )
     worker_processes: int = Field(
-        default=1, ge=1, le=256, description="workers that `up` starts; also the share when Redis is away"
+        default=1,
+        ge=1,
+        le=256,
+        description="workers of the installation (`up` starts so many): batches fill their threads, "
+        "limits are shared among them when Redis is away",
     )
     database_pool: int = Field(default=16, ge=2, le=200, description="connections per process")
     slot_wait_seconds: float = Field(

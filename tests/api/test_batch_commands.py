@@ -102,10 +102,27 @@ def test_of_many_bad_lines_twenty_are_named_and_the_others_counted(
 def test_bad_lines_can_be_left_out_and_are_told(database: Database, capsys: Captured) -> None:
     assert execute(["submit", specs_file(TWO[0], "no json", TWO[0]), "--skip-bad"]) == 0
     out, err = capsys.readouterr()
-    assert "1 run; 1 line like an earlier one, which run once with it; 1 bad line left out" in err
+    assert "1 run; 1 line like an earlier one, run once with it; 1 bad line left out" in err
     assert "left out line 2: is not JSON" in err
     assert execute(["status", out.strip()]) == 0
     assert "left out line 2: is not JSON" in capsys.readouterr().out
+
+
+def test_an_unknown_team_for_all_lines_is_one_sentence_about_the_option(
+    database: Database, capsys: Captured
+) -> None:
+    for extra in ([], ["--skip-bad"]):
+        assert execute(["submit", specs_file(*TWO), "--team", "consensu", *extra]) == 3
+        assert capsys.readouterr().err.startswith(
+            "consensus: there is no team 'consensu'; did you mean 'consensus'?"
+        )
+    assert stored(database) == 0
+
+
+def test_a_wrong_word_for_an_option_is_told_without_the_checkers_own_prefix(capsys: Captured) -> None:
+    assert execute(["results", "batch_1", "--format", "xml"]) == 3
+    err = capsys.readouterr().err
+    assert err == "consensus: Invalid value for '--format': 'xml' is not one of 'jsonl', 'csv', 'sarif'.\n"
 
 
 def test_the_options_arrive(database: Database, capsys: Captured) -> None:

@@ -292,6 +292,14 @@ async def test_whatever_is_wrong_with_a_line_is_one_sentence_with_its_number(
     assert set(stored(database).values()) == {0}
 
 
+async def test_a_line_is_not_offered_a_field_that_only_a_single_run_has(
+    client: httpx.AsyncClient, database: Database
+) -> None:
+    detail = await refused(client, database, lines({"spec": "a", "dry_rum": True}))
+    assert "there is no field 'dry_rum'; allowed are spec, id, team" in detail
+    assert "dry_run" not in detail
+
+
 @pytest.mark.parametrize(
     ("option", "value", "sentence"),
     [

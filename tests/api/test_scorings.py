@@ -116,6 +116,7 @@ async def test_a_repeated_key_finds_the_scoring_and_another_body_is_refused(
     ("body", "sentence"),
     [
         ({}, "give exactly one of all, upload_set, since and ids"),
+        ({"all": True, "profil": "tuned"}, "there is no field 'profil'; did you mean 'profile'?"),
         ({"all": True, "upload_set": "x"}, "give exactly one of all, upload_set, since and ids"),
         ({"all": True}, "no uploaded trajectory is selected; upload some with POST /v1/trajectories"),
         ({"ids": ["traj_x"]}, "there is no uploaded trajectory 'traj_x'; GET /v1/trajectories lists them"),

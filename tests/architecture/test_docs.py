@@ -113,6 +113,19 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert broken == []
 
 
+def test_no_page_waits_for_text_that_was_to_be_put_in() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    waiting = [
+        f"{page.relative_to(ROOT)}: {line}"
+        for page in pages
+        for line in re.findall(
+            r"^(?:[A-Z][A-Z0-9]*_[A-Z0-9_]+|\{\{.*\}\}|TBD.*)$", page.read_text(encoding="utf-8"), re.M
+        )
+    ]
+
+    assert waiting == []
+
+
 def test_the_readme_names_the_commands_that_exist() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -39,8 +39,11 @@ def test_a_file_of_yaml_is_read_with_or_without_quotes_around_the_time(tmp_path:
         ("{}", "must be a list of schedules"),
         ("[{]", "is not JSON: "),
         ('[{"name": "a"}]', "schedule 1: at: Field required"),
-        ('[{"name": "a", "at": "25:00"}]', "schedule 1: at: String should match pattern"),
-        ('[{"name": "A b", "at": "02:00"}]', "schedule 1: name: String should match pattern"),
+        (
+            '[{"name": "a", "at": "25:00"}]',
+            "schedule 1: at: is no time of day; write hours and minutes, such as '02:30'",
+        ),
+        ('[{"name": "A b", "at": "02:00"}]', "schedule 1: name: must be small letters, digits and dashes"),
         ('[{"name": "a", "at": "02:00", "source": "runs"}]', "schedule 1: source: 'runs' must be uploaded"),
         ('[{"name": "a", "at": "02:00", "timezone": "Mars/X"}]', "schedule 1: timezone: 'Mars/X' is no time"),
         ('[{"name": "a", "at": "02:00", "hour": 2}]', "schedule 1: hour: Extra inputs are not permitted"),

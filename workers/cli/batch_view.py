@@ -227,9 +227,8 @@ def _notes(view: BatchView) -> list[str]:
     """What is in the batch's way, and what was not taken as it came."""
     notes = []
     if view.state == "paused" and view.pause_cause == "budget":
-        notes.append(
-            f"paused: its budget is used up; give it more: consensus resume {view.batch_id} --budget-usd USD"
-        )
+        more = f"consensus resume {view.batch_id}{_larger_budget(view)}"
+        notes.append(f"paused: its budget is used up; give it more: {more}")
     elif view.state == "paused":
         notes.append(f"paused by hand; go on: consensus resume {view.batch_id}")
     elif view.state == "cancelled" and not view.has_ended:
@@ -241,6 +240,12 @@ def _notes(view: BatchView) -> list[str]:
     if view.skipped:
         notes.append(f"{many(view.skipped, 'bad line')} left out")
     return notes
+
+
+def _larger_budget(view: BatchView) -> str:
+    """The options for the budgets that the batch has: which of two ran out is not told."""
+    usd = " --budget-usd USD" if view.budget_usd is not None else ""
+    return usd + (" --budget-tokens N" if view.budget_tokens is not None else "")
 
 
 def _failures(view: BatchView) -> RenderableType:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import redis
 
-from workers.cli.reach import running_url
+from workers.cli.reach import is_ready, serving_url
 from workers.cli.sandbox import open_cage
 from workers.errors import CageError, ConsensusError, SettingsError, UnavailableError
 from workers.provenance.migrate import head
@@ -41,6 +41,8 @@ def examine(settings: Settings) -> list[Diagnosis]:
         _providers,
         _teams,
         _cage,
+        _scoring,
+        _webhooks,
         _serving,
     )
     return [check(settings) for check in checks]
@@ -150,10 +152,36 @@ def _cage(settings: Settings) -> Diagnosis:
     )
 
 
-def _serving(settings: Settings) -> Diagnosis:
-    url = settings.url or running_url(settings.home)
-    return (
-        Diagnosis("ok", f"serving: {url}")
-        if url
-        else Diagnosis("note", "serving: nothing yet; `consensus up` starts it")
+def _scoring(settings: Settings) -> Diagnosis:
+    missing = [name for name in ("numpy", "scipy") if importlib.util.find_spec(name) is None]
+    if missing:
+        return Diagnosis(
+            "note",
+            f"scoring: {' and '.join(missing)} not there; pip install 'consensus[score]' brings what it needs",
+        )
+    nights = ", ".join(
+        f"{schedule.name} at {schedule.at:%H:%M} {schedule.timezone}" for schedule in settings.schedules
     )
+    return Diagnosis("ok", f"scoring: {nights or 'on demand; CONSENSUS_SCHEDULES adds nightly ones'}")
+
+
+def _webhooks(settings: Settings) -> Diagnosis:
+    if settings.webhook_secret is None:
+        return Diagnosis(
+            "note", "webhooks: off, as nothing signs them; set CONSENSUS_WEBHOOK_SECRET to use them"
+        )
+    where = "also into this network" if settings.webhook_allow_private else "to public addresses only"
+    return Diagnosis("ok", f"webhooks: signed, {where}")
+
+
+def _serving(settings: Settings) -> Diagnosis:
+    url = serving_url(settings)
+    if url is None:
+        return Diagnosis("note", "serving: nothing yet; `consensus up` starts it")
+    if not is_ready(url):
+        return Diagnosis(
+            "note",
+            f"serving: nothing that is ready answers at {url} (CONSENSUS_URL); "
+            "start it there, or set the right address",
+        )
+    return Diagnosis("ok", f"serving: {url}")

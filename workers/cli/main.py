@@ -40,6 +40,8 @@ app = typer.Typer(
     help="A distributed job queue for work that several language models do together.",
     no_args_is_help=True,
     add_completion=False,
+    # A paragraph of a docstring is broken where the terminal ends, not where the source line does.
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -76,7 +78,7 @@ def execute(arguments: list[str] | None = None) -> int:
     except typer.TyperException as error:
         # No such command, a missing argument: their own sentence, with what would be right.
         sentence = getattr(error, "format_message", error.__str__)
-        return _refuse(sentence())
+        return _refuse(sentence().replace("Value error, ", ""))
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except (BrokenPipeError, SystemExit):

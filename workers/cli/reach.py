@@ -50,7 +50,7 @@ def _own_api(settings: Settings) -> str | None:
     """Whoever runs servers of their own most likely has the API at its usual place."""
     if not (settings.database_url and settings.redis_url):
         return None
-    return DEFAULT_URL if _is_ready(DEFAULT_URL) else None
+    return DEFAULT_URL if is_ready(DEFAULT_URL) else None
 
 
 def _warn_of_other_models(home: Path, url: str) -> None:
@@ -84,7 +84,7 @@ def _temporary_stack(settings: Settings) -> Iterator[str]:
 def running_url(home: Path) -> str | None:
     """The address of an `up` that serves from this data directory, if it answers."""
     url = str(_serving(home).get("url") or "")
-    return url if url and _is_ready(url) else None
+    return url if url and is_ready(url) else None
 
 
 def _serving(home: Path) -> Mapping[str, object]:
@@ -96,7 +96,8 @@ def _serving(home: Path) -> Mapping[str, object]:
     return state if isinstance(state, dict) else {}
 
 
-def _is_ready(url: str) -> bool:
+def is_ready(url: str) -> bool:
+    """Whether an API answers there and can reach what it needs."""
     try:
         with Client(url) as client:
             client.readiness()

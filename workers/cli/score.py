@@ -157,9 +157,11 @@ def _scored_remotely(
 
         cohort = _written(remote.cohort, write_page, form, output, is_export=is_export, say=say)
     counts = remote.counts
+    stale = (
+        f", {counts['stale']:,} of these anew for a changed reference or version" if counts["stale"] else ""
+    )
     say.print(
-        f"[dim]{remote.scoring_id}: {counts['reused']:,} reused, {counts['computed']:,} computed, "
-        f"of these {counts['stale']:,} anew[/]"
+        f"[dim]{remote.scoring_id}: {counts['reused']:,} reused, {counts['computed']:,} computed{stale}[/]"
     )
     return cohort
 

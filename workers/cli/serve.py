@@ -91,8 +91,9 @@ def worker(
         typer.Option(
             min=1,
             max=2000,
-            help="threads; default CONSENSUS_LLM_CONCURRENCY, for `sandbox` alone CONSENSUS_SANDBOX_CONCURRENCY; "
-            "for `scoring` processes, default CONSENSUS_SCORING_PROCESSES",
+            # The settings without their prefix, which would be cut off in a terminal of 80 columns.
+            help="threads, for scoring processes; default: the setting LLM_CONCURRENCY, SANDBOX_CONCURRENCY "
+            "(sandbox alone) or SCORING_PROCESSES",
         ),
     ] = None,
     name: Annotated[str, typer.Option(help="what Flower calls this worker; one name a process")] = "llm",

@@ -161,7 +161,7 @@ def _report(client: Client, batch: Mapping[str, Any], *, is_new: bool, as_json: 
     console.soft_wrap = not console.is_terminal
     notes = [many(batch["runs"], "run")]
     if batch["duplicates"]:
-        notes.append(f"{many(batch['duplicates'], 'line')} like an earlier one, which run once with it")
+        notes.append(f"{many(batch['duplicates'], 'line')} like an earlier one, run once with it")
     if batch["skipped"]:
         notes.append(f"{many(batch['skipped'], 'bad line')} left out")
     before = "" if is_new else " was submitted before (--again makes a new one)"

@@ -106,6 +106,14 @@ def test_the_bar_is_readable_without_colours() -> None:
     [
         ({"state": "paused", "pause_cause": "user"}, "go on: consensus resume batch_1"),
         ({"state": "paused", "pause_cause": "budget"}, "consensus resume batch_1 --budget-usd USD"),
+        (
+            {"state": "paused", "pause_cause": "budget", "budget_usd": None, "budget_tokens": 1000},
+            "consensus resume batch_1 --budget-tokens N",
+        ),
+        (
+            {"state": "paused", "pause_cause": "budget", "budget_tokens": 1000},
+            "consensus resume batch_1 --budget-usd USD --budget-tokens N",
+        ),
         ({"waits_for": "providers"}, "every provider is away"),
         ({"state": "cancelled"}, "its runs are being closed"),
         ({"duplicates": 1}, "1 line said the same as an earlier one"),

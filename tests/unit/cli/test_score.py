@@ -183,6 +183,14 @@ def test_the_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> No
     assert "0 fine; 1 a gate failed (--fail-on, --min-score); 2 some files were skipped; 3 usage" in words
 
 
+def test_a_paragraph_of_help_is_broken_only_where_the_terminal_ends(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "150")
+    assert score("--help") == 0
+    assert "others of them that passed. Give many runs of a problem at once." in capsys.readouterr().out
+
+
 ROW = '{"instance_id": "p", "messages": [{"role": "assistant", "content": "```bash\\nls\\n```"}], "resolved": true}'
 
 
