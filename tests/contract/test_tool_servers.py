@@ -224,8 +224,9 @@ def test_without_headers_none_is_sent(toolbox: Toolbox, http: Make) -> None:
 def test_a_server_whose_token_is_not_there_is_missing(
     toolbox: Toolbox, http: Make, variable: str, cause: str
 ) -> None:
-    with toolbox.open([guarded(http, variable)]) as tools:
-        assert [missing.cause for missing in tools.missing] == [cause]
+    server = guarded(http, variable)
+    with toolbox.open([server]) as tools:
+        assert [missing.cause for missing in tools.missing] == [f"{server.url}: {cause}"]
 
 
 @pytest.mark.parametrize(
