@@ -50,7 +50,7 @@ def run_ended(context: Context, run_id: str, window: Window) -> tuple[str, ...]:
 
 
 #: One in so many seats may be deferred before no further run is sent: each costs a claim and an event now and then.
-#: What those of a batch with a budget wait for may be room in it, which is nobody else's: they hold up that batch alone.
+#: What those of a batch with a budget wait for may be room in it, which is nobody else's: they hold up it alone.
 DEFERRED_OF = 16
 
 #: Runs ended in one transaction: long enough to be quick, short enough that nobody waits for it.
