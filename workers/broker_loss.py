@@ -40,7 +40,10 @@ class Channel(kombu_redis.Channel):
     def waiting(self, queue: str) -> dict[int, int]:
         """How many messages of each priority wait in a queue; priorities that have none are left out."""
         with self.conn_or_acquire() as client:
-            counts = {step: int(client.llen(self._q_for_pri(queue, step))) for step in self.priority_steps}
+            counts = {
+                step: int(client.llen(self._q_for_pri(queue, step)))  # type: ignore[no-untyped-call]
+                for step in self.priority_steps
+            }
         return {priority: count for priority, count in counts.items() if count}
 
     def _connparams(self, asynchronous: bool = False) -> Any:

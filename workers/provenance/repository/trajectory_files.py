@@ -76,7 +76,8 @@ def link(connection: Connection, files: Sequence[NewFile], *, tenant_id: str) ->
     unique = {(file.upload_set, file.prefix, file.path): file for file in files}
     connection.execute(
         statement.values(
-            [{"tenant_id": tenant_id, **dataclasses.asdict(file)} for file in unique.values()]
+            # In one order, or two uploads of the same names would wait for each other.
+            [{"tenant_id": tenant_id, **dataclasses.asdict(unique[name])} for name in sorted(unique)]
         ).on_conflict_do_update(
             index_elements=["tenant_id", "upload_set", "prefix", "path"],
             set_={
