@@ -81,7 +81,7 @@ def test_everything_at_once_ends_a_batch_once_and_tells_it_once(seed: int, opene
             runs.cancel(connection, run_ids[0], tenant_id="default", at=AT)
 
     commands: list[Callable[[], Any]] = [
-        *(lambda run_id=run_id: opened.play(run_id) for run_id in run_ids),  # type: ignore[misc]
+        *(lambda run_id=run_id: opened.play(run_id) for run_id in run_ids),
         *[changing(batch_control.pause)] * 3,
         *[changing(batch_control.resume)] * 3,
         changing(batch_control.resume, budget=Budget(tokens=2 * 10**9)),
