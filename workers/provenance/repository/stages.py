@@ -335,7 +335,7 @@ def take_overdue(
         )
         .join(runs, runs.c.run_id == stages.c.run_id)
         .where(overdue)
-        .order_by(is_batch, stages.c.enqueued_at)
+        .order_by(is_batch, stages.c.enqueued_at, stages.c.run_id, stages.c.seat)
         .limit(limit)
         .with_for_update(of=stages, skip_locked=True)
     ).all()
