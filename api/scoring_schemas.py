@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from api.known_fields import KnownFields
+from api.plain_text import PlainText
 from workers.core.scoring import ScoringStage, ScoringState
 from workers.provenance.repository.scorings import Scoring, StageProgress
 from workers.provenance.repository.trajectory_files import StoredFile
@@ -26,7 +27,7 @@ class UploadLine(KnownFields):
     content: str | None = Field(default=None, description="a text file")
     content_base64: str | None = Field(default=None, description="any file")
     digest: Digest | None = Field(default=None, description="of bytes that were stored before")
-    prefix: str = Field(default="", max_length=1024, description="put before the path in reports")
+    prefix: PlainText = Field(default="", max_length=1024, description="put before the path in reports")
     role: Role | None = Field(default=None, description="run, or read beside one; default: found out by name")
 
 
@@ -81,7 +82,7 @@ class LabelsIn(KnownFields):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str = Field(max_length=255, description="the file's name; messages use it")
+    name: PlainText = Field(max_length=255, description="the file's name; messages use it")
     content: str = Field(description="JSON, JSON lines, CSV or a grader's report")
 
 
@@ -98,9 +99,9 @@ class ScoringRequest(KnownFields):
     model_config = ConfigDict(extra="forbid")
 
     all: Literal[True] | None = Field(default=None, description="everything uploaded so far")
-    upload_set: str | None = Field(default=None, max_length=200)
+    upload_set: PlainText | None = Field(default=None, max_length=200)
     since: AwareDatetime | None = Field(default=None, description="uploaded at this moment or later")
-    ids: list[str] | None = Field(default=None, min_length=1, max_length=10_000)
+    ids: list[PlainText] | None = Field(default=None, min_length=1, max_length=10_000)
     labels: LabelsIn | None = None
     format: str | None = Field(default=None, max_length=100, description="read every file as this format")
     profile: Literal["paper", "tuned"] = "paper"

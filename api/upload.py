@@ -12,15 +12,18 @@ from typing import BinaryIO, Final
 
 import orjson
 from pydantic import ValidationError
+from sqlalchemy import Connection
 from starlette.datastructures import UploadFile
 
 from api.scoring_schemas import UploadedItem, UploadLine, UploadOut
-from workers.errors import InputError
+from workers.errors import BodyTooLargeError, InputError
 from workers.provenance.repository import blobs, trajectory_files
 from workers.provenance.repository.trajectory_files import NewFile
 from workers.provenance.session import Database
 
 MAX_LINE_BYTES: Final = 64 << 20
+#: Of one body: each is answered by itself, and what is refused takes ten times its place in memory.
+MAX_LINES: Final = 100_000
 _LINES_AT_ONCE: Final = 200
 _BYTES_AT_ONCE: Final = 8 << 20
 _LONGEST_PATH: Final = 1024
@@ -55,18 +58,18 @@ class Upload:
         with self.database.begin() as connection:
             digests = [item.digest for item in given if isinstance(item, Given) and item.digest]
             there = blobs.present(connection, digests, tenant_id=self.tenant_id)
-            for item in given:
+            stored = self._stored(connection, given)
+            for number, item in enumerate(given):
                 if isinstance(item, UploadedItem):
                     items.append(item)
                     continue
-                problem = path_problem(item.path) or self._size_problem(item)
+                problem = self._problem(item)
                 if problem is not None:
                     items.append(UploadedItem(path=item.path, status="refused", problem=problem))
                     continue
                 digest, status = item.digest, "present"
                 if item.file is not None:
-                    stored = blobs.store(connection, item.file, tenant_id=self.tenant_id)
-                    digest, status = stored.digest, "stored" if stored.is_new else "present"
+                    digest, status = stored[number].digest, "stored" if stored[number].is_new else "present"
                 elif digest not in there:
                     items.append(UploadedItem(path=item.path, status="missing", digest=digest))
                     continue
@@ -86,6 +89,24 @@ class Upload:
                 )
             trajectory_files.link(connection, named, tenant_id=self.tenant_id)
         return items
+
+    def _stored(
+        self, connection: Connection, given: Sequence[Given | UploadedItem]
+    ) -> dict[int, blobs.Stored]:
+        """The bytes that may be kept, by their place in the upload. In the order of their digests: two uploads of the
+        same files in another order would wait for each other."""
+        files = [
+            (blobs.digest_of(item.file), number, item.file)
+            for number, item in enumerate(given)
+            if isinstance(item, Given) and item.file is not None and self._problem(item) is None
+        ]
+        return {
+            number: blobs.store(connection, file, tenant_id=self.tenant_id)
+            for _, number, file in sorted(files, key=lambda of: of[:2])
+        }
+
+    def _problem(self, item: Given) -> str | None:
+        return path_problem(item.path) or self._size_problem(item)
 
     def _size_problem(self, item: Given) -> str | None:
         if item.file is None:
@@ -124,11 +145,16 @@ def path_problem(path: str) -> str | None:
 async def lines_of(body: AsyncIterator[bytes]) -> AsyncIterator[list[Given | UploadedItem]]:
     """The files in a body of JSON lines, some at a time."""
     batch: list[Given | UploadedItem] = []
-    number, held = 0, 0
+    number, taken, held = 0, 0, 0
     async for line in _lines(body):
         number += 1
         if not line.strip():
             continue
+        taken += 1
+        if taken > MAX_LINES:
+            raise BodyTooLargeError(
+                f"the body has more than {MAX_LINES:,} lines; send the rest by itself, what came before is kept"
+            )
         batch.append(_parsed(line, number))
         held += len(line)
         if len(batch) >= _LINES_AT_ONCE or held >= _BYTES_AT_ONCE:

@@ -37,6 +37,15 @@ class Channel(kombu_redis.Channel):
         except _BROKER_AWAY as error:
             log.warning("broker.away", error=str(error))
 
+    def waiting(self, queue: str) -> dict[int, int]:
+        """How many messages of each priority wait in a queue; priorities that have none are left out."""
+        with self.conn_or_acquire() as client:
+            counts = {
+                step: int(client.llen(self._q_for_pri(queue, step)))  # type: ignore[no-untyped-call]
+                for step in self.priority_steps
+            }
+        return {priority: count for priority, count in counts.items() if count}
+
     def _connparams(self, asynchronous: bool = False) -> Any:
         if self._is_given_up:
             raise redis.exceptions.ConnectionError("the connection to the broker was given up")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import structlog
 from celery import Celery, Signature, chord
-from kombu.exceptions import ChannelError, OperationalError
+from kombu.exceptions import OperationalError
 
 from workers.core.run import Close, Enqueue, Next, Stage
 from workers.core.scoring import PartKey
@@ -93,14 +93,23 @@ def broker_problem(app: Celery) -> str | None:
     return None
 
 
-def queued_messages(app: Celery, queue: Queue) -> int:
-    """Messages that wait in a queue, over all priorities."""
+def queued_messages(app: Celery, queue: Queue) -> dict[int, int]:
+    """How many messages of each priority wait in a queue; priorities that have none are left out."""
     with app.connection_for_read() as connection:
-        try:
-            return int(connection.default_channel.queue_declare(queue.value, passive=True).message_count)
-        except ChannelError:
-            # A drained queue does not exist in Redis.
-            return 0
+        waiting: dict[int, int] = connection.default_channel.waiting(queue.value)
+        return waiting
+
+
+def stages_in_line(app: Celery) -> frozenset[tuple[Stage, bool]]:
+    """The stages, of runs of their own (False) and of batches (True), whose messages wait behind others just now. A
+    message of any other is with a worker, or lost."""
+    waiting = {queue: queued_messages(app, queue) for queue in (Queue.LLM, Queue.SANDBOX)}
+    return frozenset(
+        (stage, is_batch)
+        for stage, task in _TASK_OF.items()
+        for is_batch in (False, True)
+        if message_priority(task, is_batch=is_batch) in waiting[queue_of(task)]
+    )
 
 
 def _signature(app: Celery, task: TaskName, *arguments: str | int, is_batch: bool = False) -> Signature:

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from api.checked_run import check_request
 from api.dependencies import CursorHere, KeyHere, ServicesHere, TenantHere, new_run_id, now
 from api.estimates import estimate_of
+from api.plain_text import PlainText
 from api.run_request import RunRequest
 from api.schemas import EstimateOut, RunDetail, RunPage, RunSummary, UsageOut, WebhookOut
 from workers.core.run import Outcome, RunState
@@ -77,7 +78,9 @@ def list_runs(
     state: RunState | None = None,
     outcome: Outcome | None = None,
     team: Annotated[str | None, Query(max_length=100, pattern=r"^[a-z][a-z0-9-]*$")] = None,
-    batch: Annotated[str | None, Query(max_length=100, description="only the runs of this batch")] = None,
+    batch: Annotated[
+        PlainText | None, Query(max_length=100, description="only the runs of this batch")
+    ] = None,
 ) -> RunPage:
     with services.database.begin() as connection:
         if batch is not None:

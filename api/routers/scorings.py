@@ -10,6 +10,7 @@ import orjson
 from fastapi import APIRouter, Query, Response
 
 from api.dependencies import KeyHere, ScoringCursorHere, Services, ServicesHere, TenantHere, now
+from api.plain_text import PlainText
 from api.scoring_schemas import (
     AssessmentPage,
     ProblemOut,
@@ -80,7 +81,7 @@ def list_scorings(
     cursor: ScoringCursorHere,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     state: ScoringState | None = None,
-    schedule: Annotated[str | None, Query(max_length=63)] = None,
+    schedule: Annotated[PlainText | None, Query(max_length=63)] = None,
 ) -> ScoringPage:
     with services.database.begin() as connection:
         found = scorings.page(

@@ -11,10 +11,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
 from api.dependencies import KeyHere, ServicesHere, TenantHere, TrajectoryCursorHere, now
+from api.plain_text import PlainText
 from api.scoring_schemas import Role, TrajectoryOut, TrajectoryPage, UploadedItem, UploadLine, UploadOut
 from api.upload import Upload, files_of, lines_of
 from workers.core.identity import make_id
-from workers.errors import InputError
+from workers.errors import InputError, MediaTypeError
 from workers.provenance.repository import trajectory_files
 
 router = APIRouter(prefix="/v1/trajectories", tags=["trajectories"])
@@ -56,7 +57,8 @@ async def upload(
         ),
     ] = "uploads",
     prefix: Annotated[
-        str, Query(max_length=1024, description="of all files of a form: put before the path in reports")
+        PlainText,
+        Query(max_length=1024, description="of all files of a form: put before the path in reports"),
     ] = "",
     role: Annotated[Role | None, Query(description="of all files of a form")] = None,
 ) -> UploadOut:
@@ -70,6 +72,10 @@ async def upload(
         max_file_bytes=services.max_trajectory_bytes,
         new_id=lambda: make_id("traj", now(), secrets.token_bytes(10)),
     )
+    if (encoding := request.headers.get("content-encoding", "identity").strip().lower()) != "identity":
+        raise MediaTypeError(
+            f"Content-Encoding {encoding[:40]!r} is not known here; send the files as they are"
+        )
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     items: list[UploadedItem] = []
     if kind in _LINES:
@@ -91,9 +97,9 @@ def list_trajectories(
     tenant: TenantHere,
     cursor: TrajectoryCursorHere,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-    upload_set: Annotated[str | None, Query(alias="set", max_length=200)] = None,
+    upload_set: Annotated[PlainText | None, Query(alias="set", max_length=200)] = None,
     since: AwareDatetime | None = None,
-    path: Annotated[str | None, Query(max_length=1024, description="how the path begins")] = None,
+    path: Annotated[PlainText | None, Query(max_length=1024, description="how the path begins")] = None,
 ) -> TrajectoryPage:
     with services.database.begin() as connection:
         found = trajectory_files.page(

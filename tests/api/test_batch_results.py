@@ -20,6 +20,7 @@ from tests.api.batch_rows import store_batch
 from tests.api.conftest import served
 from workers import log
 from workers.core.run import Outcome, RunState
+from workers.errors import UnavailableError
 from workers.provenance.models import payloads
 from workers.provenance.models import runs as runs_table
 from workers.provenance.repository import batch_results
@@ -182,15 +183,25 @@ def test_a_reader_who_has_not_read_on_holds_no_connection(app: FastAPI, database
     assert database._engine.pool.checkedout() == 0  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    ("error", "is_traced"),
+    [(RuntimeError("a fault"), True), (UnavailableError("the database is gone"), False)],
+)
 def test_a_stream_that_breaks_in_the_middle_is_seen_to_be_cut(
-    app: FastAPI, database: Database, monkeypatch: pytest.MonkeyPatch
+    error: Exception,
+    is_traced: bool,
+    app: FastAPI,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
+    """Only a fault of ours is worth a traceback."""
     store_batch(database, SOME)
     real = batch_results.page
 
     def breaking(*args: Any, after: int) -> list[batch_results.BatchRun]:
         if after:
-            raise RuntimeError("the database is gone")
+            raise error
         return real(*args, after=after, most_runs=2)
 
     monkeypatch.setattr(batch_results, "page", breaking)
@@ -212,3 +223,4 @@ def test_a_stream_that_breaks_in_the_middle_is_seen_to_be_cut(
     ):
         download(client)
     assert len(arrived) == 2
+    assert ("Traceback" in "".join(capfd.readouterr())) == is_traced

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
+import itertools
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
+from api import upload
 from api.app import create_app
 from api.dependencies import Services
 from api.upload import path_problem
@@ -135,3 +139,71 @@ async def test_pages_follow_each_other(client: httpx.AsyncClient) -> None:
     assert sorted(found) == [f"{n}.json" for n in range(5)]
     bad = await client.get("/v1/trajectories", params={"cursor": "traj_x"})
     assert bad.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/v1/trajectories?path=%00", None),
+        ("GET", "/v1/trajectories?set=%00", None),
+        ("GET", "/v1/scorings?schedule=%00", None),
+        ("GET", "/v1/runs?batch=%00", None),
+        ("POST", "/v1/trajectories?prefix=%1b%5b31m", {}),
+        ("POST", "/v1/trajectories?prefix=%e2%80%ae", {}),
+        ("POST", "/v1/scorings", {"upload_set": "\x00"}),
+        ("POST", "/v1/scorings", {"ids": ["\x00"]}),
+        ("POST", "/v1/scorings", {"all": True, "labels": {"name": "\x00", "content": "{}"}}),
+    ],
+)
+async def test_a_name_with_control_characters_is_refused_wherever_it_is_given(
+    method: str, path: str, body: dict[str, Any] | None, client: httpx.AsyncClient
+) -> None:
+    answer = await client.request(method, path, json=body)
+    assert (answer.status_code, "holds control characters; use printable ones" in answer.text) == (422, True)
+
+
+async def test_a_prefix_of_a_line_is_printable(client: httpx.AsyncClient) -> None:
+    answer = await send(client, {"path": "a.json", "content": "{}", "prefix": "\x00"})
+    assert (
+        answer["items"][0]["problem"]
+        == "line 1: prefix: Value error, holds control characters; use printable ones"
+    )
+
+
+async def test_a_packed_upload_is_refused_as_such(client: httpx.AsyncClient) -> None:
+    answer = await client.post(
+        "/v1/trajectories", content=b"\x1f\x8b", headers={**LINES, "content-encoding": "gzip"}
+    )
+    assert answer.status_code == 415
+
+
+async def test_lines_are_counted_so_that_their_answers_fit_in_memory(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six megabytes of bad lines took three gigabytes."""
+    monkeypatch.setattr(upload, "MAX_LINES", 3)
+    assert (await send(client, "x", "", "x", "x"))["refused"] == 3
+    answer = await client.post("/v1/trajectories", content="x\n" * 4, headers=LINES)
+    assert answer.status_code == 413
+    assert "more than 3 lines" in answer.json()["detail"]
+
+
+def test_uploads_of_the_same_files_in_another_order_never_wait_for_each_other(database: Database) -> None:
+    numbers = itertools.count()
+    taking = upload.Upload(
+        database=database,
+        tenant_id="default",
+        upload_set="set",
+        max_file_bytes=1000,
+        new_id=lambda: f"traj_{next(numbers)}",
+    )
+
+    def take(order: list[int]) -> list[str]:
+        given = [upload.Given(path=f"{n}.json", file=io.BytesIO(b"%d" % n)) for n in order]
+        return [item.status for item in taking.take(given)]
+
+    take([-1])  # the tenant's own row is there
+    places = list(range(150))
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(take, [places, places[::-1]]))
+    assert sorted(found[0] + found[1]) == ["present"] * 150 + ["stored"] * 150

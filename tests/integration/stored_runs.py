@@ -145,6 +145,8 @@ def settle(database: Database, owner: str = "me", state: SeatState = SeatState.D
         return stages.settle(connection, seat_key(), owner=owner, state=state, **values)
 
 
-def overdue(database: Database, pending_seconds: float = 60, limit: int = 100) -> list[tuple[SeatKey, int]]:
+def overdue(
+    database: Database, pending_seconds: float = 60, limit: int = 100, **patience: Any
+) -> list[tuple[SeatKey, int]]:
     with database.begin() as connection:
-        return stages.take_overdue(connection, pending_seconds=pending_seconds, limit=limit)
+        return stages.take_overdue(connection, pending_seconds=pending_seconds, limit=limit, **patience)

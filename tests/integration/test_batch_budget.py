@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -19,17 +20,25 @@ from tests.integration.model_server import ModelServer, error_500
 from tests.integration.stored_batches import batch_row, store_batch
 from tests.integration.stored_runs import kinds_of, run_of, seat_row, set_seat
 from workers.core.budget import Amount, Budget
+from workers.core.reply import CompletionRequest, Message
 from workers.core.run import RunState, SeatState
-from workers.provenance.repository import batch_control, budgets, calls, runs
+from workers.provenance import ledger
+from workers.provenance.repository import batch_control, budgets, calls, runs, stages
 from workers.provenance.repository.calls import NewCall
 from workers.provenance.repository.stages import HELD_UNTIL, SeatKey
 from workers.provenance.session import Database
+from workers.providers.base import AttemptsExhaustedError
+from workers.providers.chain import parse_link
+from workers.stages.context import RunCancelledError
 from workers.stages.dispatch import sweep
+from workers.stages.finish import finish_run
+from workers.stages.recorded_call import RecordedCall
 from workers.stages.rescue import rescue
 from workers.wiring import now
 
 WORST = Amount(output_tokens=256, usd=Decimal("0.256"))
 TEAM = chain_team(["openai/gpt-5"])
+REQUEST = CompletionRequest(model="gpt-5", messages=(Message(role="user", content="Go on."),), max_tokens=256)
 
 
 @pytest.fixture
@@ -204,3 +213,69 @@ def test_a_swept_run_is_charged_once(opened: Desk) -> None:
     assert spent(database)[0] == Decimal("0.005")
     sweep(opened.context, "batch_1")
     assert spent(database)[0] == Decimal("0.005")
+
+
+def zombie(opened: Desk, **columns: Any) -> RecordedCall:
+    """A call of a worker that was thought lost, still open when its run has nothing left but to end."""
+    (run_id,) = store_batch(opened.context.database, count=1, team=TEAM, **columns)
+    key = opened.open(run_id)
+    link = parse_link("openai/gpt-5")
+    call = RecordedCall.send(opened.context, key, link, REQUEST, number=0)
+    with opened.context.database.begin() as connection, ledger.writer(connection, run_id):
+        assert stages.give_up(connection, key, state=SeatState.FAILED, cause="lost_worker", detail="dead")
+    return call
+
+
+def test_the_end_of_a_run_and_a_lost_workers_repeat_never_wait_for_each_other(opened: Desk) -> None:
+    """The repeat holds the batch and wants its call's row; the end took them the other way round."""
+    call = zombie(opened, budget_usd=Decimal(5))
+    database, run_id = opened.context.database, call.key.run_id
+    with database.begin() as connection:
+        assert budgets.reserve(connection, run_id, WORST, is_lead=False) is None
+        ending = threading.Thread(target=finish_run, args=(opened.context, run_id))
+        ending.start()
+        until_waiting(database)
+        assert calls.sent_again(connection, call.call_id, call.key, WORST)
+    ending.join(10)
+    assert run_of(database, run_id).state is RunState.FINISHED
+    # The orphan's two requests at their worst.
+    assert spent(database)[0] == 2 * call.worst.usd  # type: ignore[operator]
+
+
+def until_waiting(database: Database) -> None:
+    """Until some transaction waits for a row."""
+    deadline = time.monotonic() + 10
+    waiting = 0
+    while not waiting:
+        assert time.monotonic() < deadline
+        with database.begin() as connection:
+            waiting = connection.exec_driver_sql(
+                "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            ).scalar_one()
+
+
+@pytest.mark.parametrize("columns", [{"budget_usd": Decimal(5)}, {}])
+def test_a_worker_that_was_thought_lost_asks_nothing_more_once_its_run_has_ended(
+    columns: dict[str, Any], opened: Desk
+) -> None:
+    """No row would say what it cost: the run was charged to its batch when it ended."""
+    call = zombie(opened, **columns)
+    finish_run(opened.context, call.key.run_id)
+    before = spent(opened.context.database)
+    with pytest.raises(RunCancelledError, match="is over"):
+        RecordedCall.send(opened.context, call.key, call.link, REQUEST, number=1)
+    with pytest.raises(AttemptsExhaustedError, match="its call is over"):
+        call.repeat()
+    assert spent(opened.context.database) == before
+
+
+def test_a_seat_between_two_calls_asks_nothing_more_of_a_cancelled_batch(opened: Desk) -> None:
+    """The heartbeat breaks off calls; it never sees a seat that has none in flight."""
+    database = opened.context.database
+    (run_id,) = store_batch(database, count=1, team=TEAM)
+    key = opened.open(run_id)
+    with database.begin() as connection:
+        assert stages.claim(connection, key, owner="me", lease_seconds=30) is not None
+        batch_control.cancel(connection, "batch_1", tenant_id="default")
+    with pytest.raises(RunCancelledError, match="is over"):
+        RecordedCall.send(opened.context, key, parse_link("openai/gpt-5"), REQUEST, number=0)

@@ -295,3 +295,10 @@ def test_a_cancelled_batch_is_never_rescued(opened: Desk) -> None:
     dispatch.sweep(opened.context, "batch_1")
     found = rescue(opened.context, pending_seconds=0, stalled_seconds=0, max_rescues=3)
     assert (found.seats, found.following) == ((), ())
+
+
+def test_only_cancelled_batches_are_swept(opened: Desk) -> None:
+    database = opened.context.database
+    run_ids = store_batch(database, count=2)
+    assert dispatch.sweep(opened.context, "batch_1") == 0
+    assert {run_of(database, run_id).state for run_id in run_ids} == {RunState.QUEUED}

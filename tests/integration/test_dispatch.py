@@ -315,3 +315,27 @@ def test_a_run_that_was_started_counts_as_under_way(context: Context, database: 
     assert tick(context, window(2)) == tuple(run_ids[:2])
     start_run(database, run_ids[0])
     assert tick(context, window(2)) == ()
+
+
+def deferred_seat(context: Context, database: Database, run_id: str) -> None:
+    """The run's coder has given its place back for five seconds."""
+    with database.begin() as connection:
+        stages.open_seats(connection, [seat_key("coder", Stage.CODER, run_id)])
+    set_seat(
+        database,
+        seat_key("coder", Stage.CODER, run_id),
+        not_before=func.now() + dt.timedelta(seconds=5),
+    )
+
+
+@pytest.mark.parametrize(("budget", "sent"), [({"budget_tokens": 10_000}, 3), ({}, 0)])
+def test_a_batch_that_waits_for_room_in_its_own_budget_keeps_no_other_waiting(
+    budget: dict[str, int], sent: int, context: Context, database: Database
+) -> None:
+    """Without a budget its seat waits for a provider, and everybody's would."""
+    (first, *_) = store_batch(database, "poor", count=20, **budget)
+    assert tick(context, window(1)) == (first,)
+    deferred_seat(context, database, first)
+    store_batch(database, "rich", count=20)
+    taken = tick(context, window(4, seats=15))
+    assert (len(sent_of(taken, "poor")), len(sent_of(taken, "rich"))) == (0, sent)

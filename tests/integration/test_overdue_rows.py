@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from tests.integration.stored_batches import put_into_batch, store_batch
 from tests.integration.stored_runs import (
     AT,
     age_run,
@@ -22,8 +23,9 @@ from tests.integration.stored_runs import (
     start_run,
     store_run,
 )
-from workers.core.run import SeatState
+from workers.core.run import SeatState, Stage
 from workers.provenance.repository import runs, stages
+from workers.provenance.repository.stages import SeatKey
 from workers.provenance.session import Database
 
 KEY = seat_key()
@@ -74,6 +76,48 @@ def test_a_sweep_takes_the_oldest_first_and_no_more_than_it_may(seated: Database
         set_seat(seated, key, enqueued_at=ago(100 + age))
     assert [key for key, _ in overdue(seated, limit=3)] == [keys[3], keys[2], keys[1]]
     assert [key for key, _ in overdue(seated, limit=3)] == [keys[0]]
+
+
+def of_batch(database: Database, *keys: SeatKey) -> None:
+    """Seats of a run that belongs to a batch, opened."""
+    store_batch(database)
+    store_run(database, "run_2", spec="Another.")
+    put_into_batch(database, "run_2", "batch_1", position=1)
+    open_seats(database, *keys)
+
+
+@pytest.mark.parametrize(
+    ("in_line", "found"),
+    [
+        ({(Stage.PANEL, True)}, ["run_1"]),
+        ({(Stage.PANEL, False)}, ["run_2"]),
+        ({(Stage.CODER, True), (Stage.CODER, False)}, ["run_1", "run_2"]),
+        ({(Stage.PANEL, True), (Stage.PANEL, False)}, []),
+    ],
+)
+def test_only_messages_that_wait_behind_others_of_their_kind_are_waited_for(
+    in_line: set[tuple[Stage, bool]], found: list[str], seated: Database
+) -> None:
+    batched = seat_key(run_id="run_2")
+    of_batch(seated, batched)
+    for key in (KEY, batched):
+        set_seat(seated, key, enqueued_at=ago(61))
+    taken = overdue(seated, late_seconds=600, in_line=in_line)
+    assert [key.run_id for key, _ in taken] == found
+
+
+def test_a_message_that_waited_too_long_even_for_a_line_counts_as_lost(seated: Database) -> None:
+    set_seat(seated, KEY, enqueued_at=ago(601))
+    assert overdue(seated, late_seconds=600, in_line={(Stage.PANEL, False)}) == [(KEY, 0)]
+
+
+def test_a_run_of_its_own_is_rescued_before_batches_that_wait_longer(seated: Database) -> None:
+    batched = [seat_key(f"s{number}", run_id="run_2") for number in range(3)]
+    of_batch(seated, *batched)
+    for key in batched:
+        set_seat(seated, key, enqueued_at=ago(1000))
+    set_seat(seated, KEY, enqueued_at=ago(61))
+    assert [key for key, _ in overdue(seated, limit=2)] == [KEY, batched[0]]
 
 
 def test_two_sweeps_at_once_take_different_seats_and_neither_waits(seated: Database) -> None:

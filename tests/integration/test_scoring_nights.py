@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
+import io
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select, text
+from sqlalchemy import Connection, func, select, text
 
 from tests.integration.conftest import pause
 from tests.integration.scoring_desk import AT, Desk, scored_here, write
 from tests.recorded_runs import CHECK, FIX, LOOK, search, write_cohort, write_run
 from workers.core.schedule import Schedule
 from workers.core.scoring import ScoringState
-from workers.provenance.repository import scorings
+from workers.provenance.repository import blobs, scorings, trajectory_files
 from workers.provenance.repository.scorings import Scoring
+from workers.provenance.repository.trajectory_files import NewFile
 from workers.provenance.scoring_models import schedule_nights
 from workers.provenance.session import Database
 from workers.scoring import nights
@@ -144,3 +147,59 @@ def test_a_folder_that_is_not_there_fails_its_night_with_a_sentence(desk: Desk, 
     assert found.error == (
         f"{tmp_path / 'nowhere'}: no such folder on this worker; a schedule's folder must be there"
     )
+
+
+def link(desk: Desk, connection: Connection, path: str) -> None:
+    stored = blobs.store(connection, io.BytesIO(path.encode()), tenant_id="default")
+    file = NewFile(file_id=f"traj_{path}", upload_set="uploads", path=path, digest=stored.digest)
+    trajectory_files.link(connection, [file], tenant_id="default")
+
+
+def paths_of(desk: Desk, scoring: Scoring) -> set[str]:
+    with desk.database.begin() as connection:
+        manifest = trajectory_files.load_manifest(
+            connection, str(scoring.manifest_digest), tenant_id="default"
+        )
+    return {file.path for file in manifest}
+
+
+def test_an_upload_that_a_night_did_not_see_yet_is_of_the_next_one(desk: Desk) -> None:
+    """Its transaction began before the night, and ended after it."""
+    schedule = nightly("uploaded-since")
+    tick(desk, schedule, 1)
+    with desk.database.begin() as connection:
+        link(desk, connection, "early.json")
+    with desk.database.begin() as slow:
+        slow.execute(text("SELECT now()"))
+        (first,) = tick(desk, schedule, 2)
+        link(desk, slow, "slow.json")
+    (second,) = tick(desk, schedule, 3)
+    assert (paths_of(desk, first), paths_of(desk, second)) == ({"early.json"}, {"slow.json"})
+
+
+def test_a_night_waits_for_the_uploads_that_are_just_being_written(desk: Desk) -> None:
+    schedule = nightly("uploaded-since")
+    tick(desk, schedule, 1)
+    desk.clock.now = AT.replace(day=2)
+    with ThreadPoolExecutor(1) as pool:
+        with desk.database.begin() as slow:
+            link(desk, slow, "slow.json")
+            started = pool.submit(start_due, desk.context, [schedule])
+            while not _waits_for_a_lock(desk):
+                assert not started.done()
+                pause()
+        (key,) = started.result()
+    assert paths_of(desk, desk.scoring(key.scoring_id)) == {"slow.json"}
+
+
+@pytest.mark.parametrize("labels", ["/dev/zero", "/no\x00file", "/"])
+def test_labels_that_cannot_be_read_keep_no_other_schedule_from_its_night(
+    labels: str, desk: Desk, tmp_path: Path
+) -> None:
+    folder = write_cohort(tmp_path / "runs")
+    broken = dataclasses.replace(nightly(folder, labels=labels), name="broken")
+    desk.clock.now = AT.replace(day=1)
+    assert start_due(desk.context, [broken, nightly(folder)]) == []
+    desk.clock.now = AT.replace(day=2)
+    (key,) = start_due(desk.context, [broken, nightly(folder)])
+    assert desk.scoring(key.scoring_id).schedule == "nightly"

@@ -69,4 +69,4 @@ def test_a_scoring_waits_in_a_queue_of_its_own(
     desk = Desk(database)
     desk.upload(write_cohort(tmp_path / "runs"))
     send_parts(app, [scorings.first_part(desk.start())])
-    assert [queued_messages(app, queue) for queue in (Queue.SCORING, Queue.LLM, Queue.CONTROL)] == [1, 0, 0]
+    assert [queued_messages(app, queue) for queue in (Queue.SCORING, Queue.LLM)] == [{3: 1}, {}]

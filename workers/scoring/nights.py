@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from workers.core.schedule import Night, Schedule, due
 from workers.core.scoring import UPLOADED, UPLOADED_SINCE, PartKey
-from workers.errors import InputError
+from workers.errors import InputError, UnavailableError
 from workers.provenance.models import DEFAULT_TENANT
 from workers.provenance.repository import blobs, nights, scorings, trajectory_files
 from workers.provenance.repository.scorings import NewScoring
@@ -33,6 +33,12 @@ def start_due(context: ScoringContext, schedules: Iterable[Schedule]) -> list[Pa
                 scoring_id = _start(context, connection, schedule)
         except InputError as error:
             log.warning("schedule.not_started", schedule=schedule.name, error=str(error))
+            continue
+        except UnavailableError:
+            raise
+        except Exception:
+            # One schedule that cannot be read must not keep all others from their nights.
+            log.exception("schedule.broke", schedule=schedule.name)
             continue
         if scoring_id is not None:
             log.info("schedule.started", schedule=schedule.name, scoring=scoring_id)
@@ -81,6 +87,8 @@ def _manifest(connection: Connection, schedule: Schedule, night: Night) -> str |
     since = None
     if schedule.source == UPLOADED_SINCE:
         since = nights.before(connection, schedule.name, night.date.isoformat())
+        # Whatever this night does not see is of the next one.
+        trajectory_files.hold(connection)
     files = trajectory_files.select_files(connection, Selection(since=since), tenant_id=DEFAULT_TENANT)
     return trajectory_files.store_manifest(connection, files, tenant_id=DEFAULT_TENANT)
 
@@ -88,8 +96,12 @@ def _manifest(connection: Connection, schedule: Schedule, night: Night) -> str |
 def _labels(connection: Connection, schedule: Schedule) -> str | None:
     if schedule.labels is None:
         return None
+    path = Path(schedule.labels)
     try:
-        data = Path(schedule.labels).read_bytes()
+        # A pipe or a device would be read for ever.
+        if path.exists() and not path.is_file():
+            raise InputError(f"{schedule.labels}: is no file; labels are one file")
+        data = path.read_bytes()
     except OSError as error:
         raise InputError(f"{schedule.labels}: cannot be opened: {error.strerror or error}") from None
     return blobs.store(connection, io.BytesIO(data), tenant_id=DEFAULT_TENANT).digest

@@ -50,6 +50,7 @@ def run_ended(context: Context, run_id: str, window: Window) -> tuple[str, ...]:
 
 
 #: One in so many seats may be deferred before no further run is sent: each costs a claim and an event now and then.
+#: What those of a batch with a budget wait for may be room in it, which is nobody else's: they hold up it alone.
 DEFERRED_OF = 16
 
 #: Runs ended in one transaction: long enough to be quick, short enough that nobody waits for it.
@@ -73,9 +74,16 @@ def _take(connection: Connection, window: Window) -> tuple[str, ...]:
     batches = dispatch.open_batches(connection, most=window.room.runs)
     if not any(batch.waiting for batch in batches):
         return ()
+    deferred = dispatch.deferred_seats(connection)
+    if _are_too_many(sum(of.count for of in deferred if not of.has_budget), window):
+        return ()
+    held = {of.batch_id for of in deferred if _are_too_many(of.count, window)}
     room = _room(connection, window)
     if room is None:
         return ()
+    batches = [
+        dataclasses.replace(batch, waiting=0) if batch.batch_id in held else batch for batch in batches
+    ]
     taken: list[str] = []
     for batch_id, count in sorted(shares([_load(connection, batch) for batch in batches], room).items()):
         taken += dispatch.take(connection, batch_id, count)
@@ -84,12 +92,14 @@ def _take(connection: Connection, window: Window) -> tuple[str, ...]:
     return tuple(taken)
 
 
+def _are_too_many(deferred: int, window: Window) -> bool:
+    """Providers are so slow to give slots, or a budget is so full, that seats come and go without having asked."""
+    return deferred * DEFERRED_OF > window.room.seats
+
+
 def _room(connection: Connection, window: Window) -> Room | None:
-    """The room there is, None while there is none for anybody: every provider is away, or providers are so slow to give
-    slots that seats come and go without having asked. When the first provider may be tried again, one run tries: all
-    others would only be told to come back."""
-    if dispatch.deferred_seats(connection) * DEFERRED_OF > window.room.seats:
-        return None
+    """The room there is, None while there is none for anybody: every provider is away. When the first provider may be
+    tried again, one run tries: all others would only be told to come back."""
     states = [word.state for word in accounts.published(connection)]
     found = outlook(states, window.own_accounts)
     if found is Outlook.AWAY:

@@ -39,12 +39,12 @@ def _finish(context: Context, run_id: str) -> Verdict | None:
             return None
         rounds = [stages.rows_of(connection, run_id, number) for number in range(1, entries.round + 1)]
         verdict = decide(case_of(team, rounds))
+        # As late as it can be: all other runs of a batch with a budget wait for its row until this is committed.
+        budgets.hold_batch(connection, entries.batch_id)
         calls.orphan_run(connection, run_id)
+        budgets.charge_batch(connection, [run_id])
         ending = {**verdict.as_data(), "spending": run_spending(connection, run_id)}
         verdict_digest = entries.append("run.finished", ending, at=context.now())
         runs.finish(connection, run_id, outcome=verdict.outcome, verdict_digest=verdict_digest)
         records.keep(connection, run_id, earned_in(rounds))
-        ledger.flush(connection, entries)
-        # Last, because all other runs of a batch with a budget wait for its row until this is committed.
-        budgets.charge_batch(connection, [run_id])
         return verdict

@@ -53,7 +53,7 @@ class RecordedCall:
     ) -> RecordedCall:
         """Reserve room in the budget and write the row; `number` is the link's place in its chain.
 
-        Raises: BudgetExhaustedError, UnpricedModelError; then nothing may be sent.
+        Raises: BudgetExhaustedError, UnpricedModelError, RunCancelledError; then nothing may be sent.
         """
         price = context.price_of(link.provider, link.model)
         call = cls(
@@ -85,12 +85,13 @@ class RecordedCall:
         with self.context.database.single() as connection:
             if calls.sent(connection, new):
                 return
-        # The run has a budget: look and write under its lock.
+        # The run has a budget, or is over: look and write under its lock.
         with self.context.database.begin() as connection:
             refusal = budgets.reserve(connection, self.key.run_id, self.worst, is_lead=self._is_lead)
-            if refusal is None:
-                calls.sent(connection, new, is_reserved=True)
+            if refusal is None and calls.sent(connection, new, is_reserved=True):
                 return
+        if refusal is None:
+            raise RunCancelledError(f"run {self.key.run_id} is over: nothing more is asked for it")
         if refusal.unit == "price":
             raise UnpricedModelError(refusal.sentence())
         raise BudgetExhaustedError(refusal)
@@ -103,14 +104,15 @@ class RecordedCall:
         """The HTTP layer is about to send the request again. What became of the first is not known for certain
         (a cut reply is billed), so the repeat needs room of its own.
 
-        Raises: AttemptsExhaustedError when there is none: the HTTP layer then ends with the error it had.
+        Raises: AttemptsExhaustedError when there is none, or the call is over: the HTTP layer then
+        ends with the error it had.
         """
         with self.context.database.begin() as connection:
             self.refusal = budgets.reserve(connection, self.key.run_id, self.worst, is_lead=self._is_lead)
-            if self.refusal is None:
-                calls.sent_again(connection, self.call_id, self.key, self.worst)
+            if self.refusal is None and calls.sent_again(connection, self.call_id, self.key, self.worst):
                 return
-        raise AttemptsExhaustedError(self.refusal.sentence())
+        why = "its call is over" if self.refusal is None else self.refusal.sentence()
+        raise AttemptsExhaustedError(why)
 
     def done(self, completion: Completion, *, rung: int | None) -> None:
         """The reply arrived."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Set
 from functools import partial
 
 import structlog
 
-from workers.core.run import GIVE_UP, Next
+from workers.core.run import GIVE_UP, Next, Stage
 from workers.errors import UnavailableError
 from workers.provenance import ledger
 from workers.provenance.repository import calls, stages
@@ -31,10 +32,28 @@ class Rescued:
     following: tuple[Next, ...]
 
 
-def rescue(context: Context, *, pending_seconds: float, stalled_seconds: float, max_rescues: int) -> Rescued:
-    """One sweep. Seats whose workers died more than `max_rescues` times give up instead: a poison run ends."""
+def rescue(
+    context: Context,
+    *,
+    pending_seconds: float,
+    stalled_seconds: float,
+    max_rescues: int,
+    late_seconds: float = math.inf,
+    in_line: Set[tuple[Stage, bool]] = frozenset(),
+) -> Rescued:
+    """One sweep. Seats whose workers died more than `max_rescues` times give up instead: a poison run ends.
+
+    `in_line`: stages of runs of their own (False) and of batches (True) whose messages wait behind others; a message
+    of theirs counts as lost after `late_seconds` only.
+    """
     with context.database.begin() as connection:
-        overdue = stages.take_overdue(connection, pending_seconds=pending_seconds, limit=SWEEP_LIMIT)
+        overdue = stages.take_overdue(
+            connection,
+            pending_seconds=pending_seconds,
+            late_seconds=late_seconds,
+            in_line=in_line,
+            limit=SWEEP_LIMIT,
+        )
         calls.orphan_seats(connection, [key for key, _ in overdue])
     seats = []
     following: list[Next] = []

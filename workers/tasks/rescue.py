@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from workers.celery_app import app
-from workers.enqueue import queued_messages, send, send_seat, send_sweep
+from workers.enqueue import send, send_seat, send_sweep, stages_in_line
 from workers.provenance.repository import batch_control, runs
-from workers.queues import Queue, TaskName
+from workers.queues import TaskName
 from workers.stages.rescue import rescue
 from workers.wiring import runtime
 
-#: How many times longer a pending message may be under way while the queue is not empty.
+#: How many times longer a pending message may be under way while others of its kind wait in the queue.
 BACKLOG_PATIENCE = 10
 
 
 @app.task(name=TaskName.RESCUE.value)
 def rescue_lost_work() -> None:
     context, config = runtime().context, runtime().settings
-    # Behind a long queue an old message is late, not lost: sending it again would only lengthen the queue.
-    waiting = any(queued_messages(app, queue) for queue in (Queue.LLM, Queue.SANDBOX))
-    patience = BACKLOG_PATIENCE if waiting else 1
     found = rescue(
         context,
-        pending_seconds=config.pending_seconds * patience,
+        pending_seconds=config.pending_seconds,
+        late_seconds=config.pending_seconds * BACKLOG_PATIENCE,
+        # Behind a long queue an old message is late, not lost: sending it again would only lengthen the queue.
+        in_line=stages_in_line(app),
         stalled_seconds=config.stalled_seconds,
         max_rescues=config.max_rescues,
     )

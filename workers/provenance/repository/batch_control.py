@@ -176,6 +176,7 @@ _ENDING = text(
     """
     SELECT run_id, ledger_seq AS seq, ledger_head AS head FROM runs
     WHERE batch_id = :batch_id AND state = :state
+        AND EXISTS (SELECT FROM batches WHERE batches.batch_id = :batch_id AND batches.state = 'cancelled')
     LIMIT :most
     FOR UPDATE SKIP LOCKED
     """
@@ -195,8 +196,8 @@ _IS_ALONE = text("SELECT pg_try_advisory_xact_lock(hashtextextended('sweep ' || 
 
 
 def sweep(connection: Connection, batch_id: str, *, at: dt.datetime, most: int) -> int:
-    """End up to `most` open runs of a cancelled batch, those that were started first; how many. None of them while
-    another sweep of it is at work, which goes on to the end.
+    """End up to `most` open runs of a cancelled batch, those that were started first; how many. None of any other, nor
+    while another sweep of it is at work, which goes on to the end.
 
     Runs that somebody holds just now are passed over until the next chunk. When none is left the batch is closed.
     """

@@ -114,11 +114,17 @@ _CHARGE = text(
 
 
 def hold_batch(connection: Connection, batch_id: str | None) -> None:
-    """Whoever is about to end seats of a run and then `charge_batch` takes its batch's row first, as `reserve` does;
-    the other way round, two of them could wait for each other."""
+    """Whoever is about to end seats or calls of a run and then `charge_batch` takes its batch's row first, as `reserve`
+    does; the other way round, two of them could wait for each other, and a call that was just being reserved would be
+    charged to nobody. A batch without a budget is not held."""
     if batch_id is not None:
         connection.execute(
-            select(batches.c.batch_id).where(batches.c.batch_id == batch_id).with_for_update(key_share=True)
+            select(batches.c.batch_id)
+            .where(
+                batches.c.batch_id == batch_id,
+                or_(batches.c.budget_usd.is_not(None), batches.c.budget_tokens.is_not(None)),
+            )
+            .with_for_update(key_share=True)
         )
 
 

@@ -47,7 +47,9 @@ _SENT = text(
     """
     WITH run AS (
         SELECT run_id FROM runs
-        WHERE run_id = :run_id AND (
+        WHERE run_id = :run_id AND state IN ('queued', 'running') AND NOT EXISTS (
+            SELECT FROM batches WHERE batches.batch_id = runs.batch_id AND batches.state = 'cancelled'
+        ) AND (
             :is_reserved
             OR budget_usd IS NULL AND budget_tokens IS NULL AND NOT EXISTS (
                 SELECT FROM batches
@@ -102,7 +104,9 @@ _ENDED = text(
 def sent(connection: Connection, new: NewCall, *, is_reserved: bool = False) -> bool:
     """Write the row of a call that is about to be sent and count the attempt on its seat: one statement.
 
-    False, and nothing is written, when the run or its batch has a budget and no room was reserved (`budgets.reserve`).
+    False, and nothing is written, when the run or its batch has a budget and no room was reserved (`budgets.reserve`),
+    and when the run has ended or its batch was cancelled: whatever a worker that was thought lost would still ask is in
+    nobody's account.
     """
     body = canonical(new.request)
     row = connection.execute(
@@ -126,15 +130,16 @@ def sent(connection: Connection, new: NewCall, *, is_reserved: bool = False) -> 
     return row is not None
 
 
-def sent_again(connection: Connection, call_id: str, key: SeatKey, more: Amount | None = None) -> None:
-    """The HTTP layer is about to repeat the call's request, which can cost `more`."""
+def sent_again(connection: Connection, call_id: str, key: SeatKey, more: Amount | None = None) -> bool:
+    """The HTTP layer is about to repeat the call's request, which can cost `more`. False for a call that is over: its
+    worker was thought lost, or its run has ended."""
     more = more or Amount()
     columns = calls.c
     # The seat's row first, as everyone locks them.
     count_attempt(connection, key)
-    connection.execute(
+    written = connection.execute(
         update(calls)
-        .where(columns.call_id == call_id)
+        .where(columns.call_id == call_id, columns.state == "sent")
         .values(
             http_requests=columns.http_requests + 1,
             reserved_input_tokens=func.least(columns.reserved_input_tokens + more.input_tokens, MOST_TOKENS),
@@ -144,6 +149,7 @@ def sent_again(connection: Connection, call_id: str, key: SeatKey, more: Amount 
             reserved_usd=columns.reserved_usd if more.usd is None else columns.reserved_usd + more.usd,
         )
     )
+    return written.rowcount == 1
 
 
 def not_sent(connection: Connection, call_id: str, key: SeatKey) -> None:

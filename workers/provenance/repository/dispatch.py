@@ -119,16 +119,29 @@ def open_batches(connection: Connection, *, most: int) -> list[OpenBatch]:
 
 _DEFERRED = text(
     """
-    SELECT count(*) FROM stages JOIN runs USING (run_id)
+    SELECT runs.batch_id, count(*) AS count,
+        batches.budget_usd IS NOT NULL OR batches.budget_tokens IS NOT NULL AS has_budget
+    FROM stages JOIN runs USING (run_id) JOIN batches USING (batch_id)
     WHERE stages.state = 'pending' AND stages.not_before > now() AND stages.not_before < :held
-        AND runs.batch_id IS NOT NULL
+    GROUP BY runs.batch_id, has_budget
     """
 )
 
 
-def deferred_seats(connection: Connection) -> int:
-    """Seats of batches that gave their place back for a while: for a slot, or for room in a budget."""
-    return int(connection.execute(_DEFERRED, {"held": HELD_UNTIL}).scalar_one())
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Deferred:
+    """How many seats of a batch gave their place back for a while: for a slot, or for room in its budget if it has
+    one."""
+
+    batch_id: str
+    count: int
+    has_budget: bool
+
+
+def deferred_seats(connection: Connection) -> list[Deferred]:
+    """Of every batch that has some."""
+    rows = connection.execute(_DEFERRED, {"held": HELD_UNTIL})
+    return [Deferred(**row._mapping) for row in rows]
 
 
 def take(connection: Connection, batch_id: str, count: int) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 from sqlalchemy import (
@@ -300,30 +301,43 @@ def rows_of(connection: Connection, run_id: str, round_: int) -> list[SeatRow]:
     ]
 
 
-def take_overdue(connection: Connection, *, pending_seconds: float, limit: int) -> list[tuple[SeatKey, int]]:
+def take_overdue(
+    connection: Connection,
+    *,
+    pending_seconds: float,
+    limit: int,
+    late_seconds: float = math.inf,
+    in_line: Set[tuple[Stage, bool]] = frozenset(),
+) -> list[tuple[SeatKey, int]]:
     """Seats whose message or worker seems lost, put back to pending: (seat, rescues so far).
 
     A running seat is overdue when its lease has run out; a pending one when its time has come and its
-    message was sent more than `pending_seconds` ago. Two rescues at once take different rows.
+    message was sent more than `pending_seconds` ago, or `late_seconds` if its stage, and whether its run is of a
+    batch, is `in_line`. Those of runs of their own come first. Two rescues at once take different rows.
     """
-    age = func.now() - dt.timedelta(seconds=pending_seconds)
+    is_batch = runs.c.batch_id.is_not(None)
+    waits = tuple_(stages.c.stage, is_batch).in_(sorted((stage.value, batch) for stage, batch in in_line))
+    is_lost = and_(stages.c.enqueued_at < _before(pending_seconds), ~waits)
+    if late_seconds < math.inf:
+        is_lost = or_(is_lost, stages.c.enqueued_at < _before(late_seconds))
     due = or_(stages.c.not_before.is_(None), stages.c.not_before <= func.now())
     overdue = or_(
         and_(stages.c.state == SeatState.RUNNING, stages.c.lease_expires_at < func.now()),
         and_(
             stages.c.state == SeatState.PENDING,
             due,
-            or_(stages.c.not_before.is_not(None), stages.c.enqueued_at < age),
+            or_(stages.c.not_before.is_not(None), is_lost),
         ),
     )
     chosen = connection.execute(
         select(
             stages.c.run_id, stages.c.round, stages.c.stage, stages.c.seat, stages.c.rescues, stages.c.state
         )
+        .join(runs, runs.c.run_id == stages.c.run_id)
         .where(overdue)
-        .order_by(stages.c.enqueued_at)
+        .order_by(is_batch, stages.c.enqueued_at, stages.c.run_id, stages.c.seat)
         .limit(limit)
-        .with_for_update(skip_locked=True)
+        .with_for_update(of=stages, skip_locked=True)
     ).all()
     taken = []
     for row in chosen:
@@ -342,6 +356,10 @@ def take_overdue(connection: Connection, *, pending_seconds: float, limit: int) 
         )
         taken.append((_key(row), row.rescues + int(lost_worker)))
     return taken
+
+
+def _before(seconds: float) -> Any:
+    return func.now() - dt.timedelta(seconds=seconds)
 
 
 #: Written out, as the condition of the index `ix_runs_open`: a bound value would not match it.

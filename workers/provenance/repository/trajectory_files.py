@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from workers.errors import InputError
@@ -67,6 +67,16 @@ class Selection:
     ids: tuple[str, ...] | None = None
 
 
+#: Not the beginning of an upload's transaction: a night that was started meanwhile has not seen it, and the next one
+#: looks at what came after that night.
+_UPLOADED_AT = func.clock_timestamp()
+
+
+def hold(connection: Connection) -> None:
+    """Wait for the uploads that are just being written, and keep further ones waiting until the transaction ends."""
+    connection.execute(text("LOCK TABLE trajectory_files IN SHARE MODE"))
+
+
 def link(connection: Connection, files: Sequence[NewFile], *, tenant_id: str) -> None:
     """Give stored bytes their names. A name that is there already names the new bytes from then on."""
     if not files:
@@ -76,13 +86,17 @@ def link(connection: Connection, files: Sequence[NewFile], *, tenant_id: str) ->
     unique = {(file.upload_set, file.prefix, file.path): file for file in files}
     connection.execute(
         statement.values(
-            [{"tenant_id": tenant_id, **dataclasses.asdict(file)} for file in unique.values()]
+            # In one order, or two uploads of the same names would wait for each other.
+            [
+                {"tenant_id": tenant_id, "created_at": _UPLOADED_AT, **dataclasses.asdict(unique[name])}
+                for name in sorted(unique)
+            ]
         ).on_conflict_do_update(
             index_elements=["tenant_id", "upload_set", "prefix", "path"],
             set_={
                 "digest": statement.excluded.digest,
                 "role": statement.excluded.role,
-                "created_at": func.now(),
+                "created_at": _UPLOADED_AT,
             },
             where=(trajectory_files.c.digest != statement.excluded.digest)
             | trajectory_files.c.role.is_distinct_from(statement.excluded.role),
