@@ -6,8 +6,11 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+import redis
+from celery import Celery
 from celery.contrib.testing.worker import start_worker
 from pydantic import SecretStr
 
@@ -25,10 +28,11 @@ from workers.provenance import ledger, payload
 from workers.provenance.repository import runs
 from workers.provenance.repository.runs import NewRun, Run
 from workers.provenance.session import Database
+from workers.queues import Queue
 from workers.sandbox.base import Cage
 from workers.settings import Settings
 from workers.stages.replay import replay
-from workers.tasks import dispatch, pipeline, rescue, webhooks  # noqa: F401 - registers the tasks
+from workers.tasks import dispatch, pipeline, rescue, scoring, webhooks  # noqa: F401 - registers the tasks
 from workers.wiring import close_runtime, new_id, now, runtime
 
 #: No test run takes longer; a run that has not ended by then is a failure, not a wait.
@@ -91,11 +95,25 @@ def worker(worker_settings: Settings, served_models: ModelServer) -> Iterator[No
     for name in ("LOCAL_BASE_URL", "OLLAMA_BASE_URL"):
         patch.delenv(name)
     with start_worker(
-        app, pool="threads", concurrency=16, perform_ping_check=False, queues=["llm", "sandbox", "control"]
+        app,
+        pool="threads",
+        concurrency=16,
+        perform_ping_check=False,
+        queues=[queue.value for queue in Queue],
     ):
         yield
     close_runtime()
     patch.undo()
+
+
+@pytest.fixture
+def unserved(worker_settings: Settings, servers: tuple[str, str]) -> Iterator[Celery]:
+    """An application with an empty broker that no worker serves: what is sent stays in line."""
+    url = urlsplit(servers[1])._replace(path="/9").geturl()
+    with redis.Redis.from_url(url) as client:
+        client.flushdb()
+    with Celery("unserved", set_as_current=False) as sender:
+        yield configure(worker_settings.model_copy(update={"redis_url": url}), sender)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from celery.contrib.testing.worker import start_worker
+from celery import Celery
 
 from tests.integration.conftest import DEADLINE_SECONDS, pause
 from tests.integration.scoring_desk import Desk, scored_here, write_mixed
 from tests.recorded_runs import write_cohort
-from workers.celery_app import app, configure
+from workers.celery_app import app
 from workers.core.scoring import ScoringState
 from workers.enqueue import queued_messages, send_parts
 from workers.provenance.repository import scorings
@@ -25,16 +25,18 @@ from workers.tasks import scoring as tasks
 
 @pytest.fixture
 def served(
-    worker_settings: Settings, database: Database, redis_url: str, monkeypatch: pytest.MonkeyPatch
+    worker: None,
+    worker_settings: Settings,
+    database: Database,
+    redis_url: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Desk]:
-    """A worker of the queue; threads stand in for its processes."""
+    """The session's worker serves this queue too; threads stand in for its processes."""
     config = worker_settings.model_copy(update={"heartbeat_seconds": 1.0})
-    configure(config)
     context = make_context(config)
     monkeypatch.setattr(tasks, "scoring_context", lambda: context)
     monkeypatch.setattr(tasks, "settings", lambda: config)
-    with start_worker(app, pool="threads", concurrency=2, perform_ping_check=False, queues=["scoring"]):
-        yield Desk(database)
+    yield Desk(database)
     context.database.close()
 
 
@@ -62,11 +64,8 @@ def test_messages_that_never_came_are_sent_by_the_next_look(served: Desk, tmp_pa
     assert ended(served, scoring_id) is ScoringState.FINISHED
 
 
-def test_a_scoring_waits_in_a_queue_of_its_own(
-    worker_settings: Settings, database: Database, redis_url: str, tmp_path: Path
-) -> None:
-    configure(worker_settings)
+def test_a_scoring_waits_in_a_queue_of_its_own(unserved: Celery, database: Database, tmp_path: Path) -> None:
     desk = Desk(database)
     desk.upload(write_cohort(tmp_path / "runs"))
-    send_parts(app, [scorings.first_part(desk.start())])
-    assert [queued_messages(app, queue) for queue in (Queue.SCORING, Queue.LLM)] == [{3: 1}, {}]
+    send_parts(unserved, [scorings.first_part(desk.start())])
+    assert [queued_messages(unserved, queue) for queue in (Queue.SCORING, Queue.LLM)] == [{3: 1}, {}]

@@ -56,6 +56,8 @@ class Database:
         event.listen(self._engine, "connect", _bound_silence)
         event.listen(self._engine, "checkout", _ping_if_idle)
         event.listen(self._engine, "checkin", _note_checkin)
+        event.listen(self._engine, "checkin", self._close_if_late)
+        self._is_closed = False
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
@@ -82,7 +84,14 @@ class Database:
             return connection.scalar(text("SELECT version_num FROM alembic_version")) if exists else None
 
     def close(self) -> None:
+        """Close what is idle now, and what threads still use as soon as they give it back."""
+        self._is_closed = True
         self._engine.dispose()
+
+    def _close_if_late(self, connection: Any, record: ConnectionPoolEntry) -> None:
+        # The pool that it came from is forgotten: nobody else would ever close it.
+        if self._is_closed and connection is not None:
+            record.invalidate()
 
 
 def _first_line(error: Exception) -> str:
@@ -106,8 +115,13 @@ def _translated() -> Iterator[None]:
 
 def _bound_silence(connection: Any, _: ConnectionPoolEntry) -> None:
     chosen = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SERVER_LIVENESS.items())
-    connection.execute(f"SELECT {chosen}")
-    connection.commit()
+    try:
+        connection.execute(f"SELECT {chosen}")
+        connection.commit()
+    except psycopg.Error:
+        # The pool has not got it yet, and would leave it open.
+        connection.close()
+        raise
 
 
 def _note_checkin(_: Any, record: ConnectionPoolEntry) -> None:
