@@ -191,7 +191,8 @@ def stretches(counts: Sequence[int], width: int) -> list[int]:
     cells = [max(1, int(share)) if count else 0 for count, share in zip(counts, exact, strict=True)]
     places = range(len(counts))
     while sum(cells) > width:
-        cells[max(places, key=lambda place: cells[place])] -= 1
+        # Of the longest the one that stands for the fewest, so that more is never drawn shorter.
+        cells[max(places, key=lambda place: (cells[place], -counts[place]))] -= 1
     while sum(cells) < width:
         cells[max(places, key=lambda place: (exact[place] - cells[place], counts[place]))] += 1
     return cells

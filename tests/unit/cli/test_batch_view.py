@@ -8,7 +8,7 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -201,6 +201,7 @@ def test_a_bar_is_full_and_shows_whatever_there_is(counts: list[int], width: int
     assert all((cell > 0) == (count > 0) for cell, count in zip(cells, counts, strict=True))
 
 
+@example(counts=[0, 1, 1, 1, 5, 4], width=6)
 @given(counts=COUNTS, width=st.integers(6, 400))
 def test_what_is_more_is_never_drawn_shorter(counts: list[int], width: int) -> None:
     ordered = sorted(zip(counts, stretches(counts, width), strict=True))
