@@ -81,15 +81,17 @@ _NOTE = text(
 
 _TAKE = text(
     """
-    UPDATE runs SET dispatched_at = now()
-    FROM (
+    -- Materialised, or the planner may run it once for each run and take its limit as often.
+    WITH following AS MATERIALIZED (
         SELECT run_id, priority, position FROM runs
         WHERE batch_id = :batch_id AND state = 'queued' AND dispatched_at IS NULL
             AND EXISTS (SELECT FROM batches WHERE batch_id = :batch_id AND state = 'running')
         ORDER BY priority, position
         LIMIT :count
         FOR NO KEY UPDATE SKIP LOCKED
-    ) AS following
+    )
+    UPDATE runs SET dispatched_at = now()
+    FROM following
     WHERE runs.run_id = following.run_id
     RETURNING runs.run_id, following.priority, following.position
     """
