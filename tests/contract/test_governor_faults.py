@@ -17,7 +17,7 @@ import pytest
 from tests.contract.governor_arena import demand
 from tests.unit.governor.virtual_time import VirtualTimeLoop
 from workers.errors import SlotTimeoutError
-from workers.governor.base import Limits
+from workers.governor.base import Lane, Limits
 from workers.governor.governor import Governor
 from workers.governor.local import LocalStore
 from workers.governor.redis import RedisStore
@@ -283,6 +283,20 @@ def test_waiters_of_the_share_are_moved_to_redis_when_it_is_back() -> None:
     assert gaps == pytest.approx([20.2] * 2, abs=0.01)
 
 
+def test_a_key_that_nobody_used_for_a_day_is_no_lost_one() -> None:
+    async def faults(site: Site) -> None:
+        (process,) = site.processes[:1]
+        for _ in range(2):
+            asked_at = now()
+            async with process.governor.slot("provider"):
+                assert now() == pytest.approx(asked_at, abs=0.01)
+            # What `acquire.lua` wrote has expired after 25 hours.
+            await asyncio.sleep(26 * 3600)
+            await site.redis_comes_back(with_data=False)
+
+    play(faults, callers=0, until=0)
+
+
 @pytest.mark.parametrize("seconds", [1, 5, 15, 40])
 def test_a_process_that_was_stopped_does_not_send_what_is_overdue_at_once(seconds: float) -> None:
     async def faults(site: Site) -> None:
@@ -350,6 +364,32 @@ def test_a_start_that_went_by_before_its_process_heard_of_it_is_known_to_be_late
         assert grant.wait_seconds == pytest.approx(1 - 10, abs=0.01)
         await store.aclose()
         await client.aclose()
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(scenario())
+
+
+def test_a_quiet_process_waits_as_long_as_others_may_have_booked_ahead() -> None:
+    async def after(lane: Lane, quiet_seconds: float) -> float:
+        server = fakeredis.FakeServer()
+        process = Process(server, 0, Limits(requests_per_minute=LIMIT))
+        async with process.governor.slot("provider", lane=lane, deadline_seconds=20):
+            pass
+        await asyncio.sleep(quiet_seconds)
+        process.link.connected = False
+        asked_at = now()
+        async with process.governor.slot("provider", deadline_seconds=60):
+            begun_at = now()
+        await process.aclose()
+        return begun_at - asked_at
+
+    async def scenario() -> None:
+        # Three processes begin two intervals of 0.202 s after the last start: as far ahead as it was a moment ago
+        # (one interval), a batch's horizon, or the longest wait.
+        apart = 2 * 0.202
+        assert await after(Lane.INTERACTIVE, 4) == pytest.approx(0.202 + apart, abs=0.01)
+        assert await after(Lane.BATCH, 6) == pytest.approx(1 + apart, abs=0.01)
+        assert await after(Lane.INTERACTIVE, 6) == pytest.approx(20 + apart, abs=0.01)
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(scenario())

@@ -203,7 +203,7 @@ class Governor:
             self._began[demand.key] = self._outages
         waiting = asyncio.ensure_future(self._local.acquire(demand, deadline_seconds=self._left(give_up_at)))
         self._waiting_here[waiting] = None
-        if self._prober is None or self._prober.done():
+        if self._prober is None:
             self._prober = asyncio.create_task(self._probe_for_waiters(demand))
         try:
             return await asyncio.shield(waiting)
@@ -223,9 +223,11 @@ class Governor:
                 self._prober = None
 
     async def _probe_for_waiters(self, demand: Demand) -> None:
-        """Whoever waits for the share asks nobody else; without this it would stay there after the outage."""
-        while self._probe_at is not None:
-            await self._sleep(max(0.0, self._probe_at - self._clock()))
+        """Whoever waits for the share asks nobody else; without this it would stay there after the outage.
+        The last one that leaves ends it."""
+        while True:
+            due_seconds = self._probe_after_seconds if self._probe_at is None else self._left(self._probe_at)
+            await self._sleep(due_seconds)
             if self._probe_at is not None and self._may_ask_shared():
                 try:
                     await self._shared.snapshot(demand.key, demand.limits)

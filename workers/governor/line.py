@@ -55,7 +55,7 @@ class Line:
     `leases` the tickets that must be renewed, `ended` what the store has not yet heard of.
     `born` names the state that the last answer came from, `owed_until` says until when (s of the loop's clock) its
     debts are paid: a store that has forgotten them is reminded. `elsewhere_until`: the same of what was granted
-    without it."""
+    without it. `longest_seconds`: as far ahead a caller of this process was ready to book."""
 
     def __init__(self) -> None:
         self.talking = asyncio.Lock()

@@ -29,7 +29,17 @@ from redis.exceptions import RedisError
 from workers.errors import InputError, SlotTimeoutError, StoreLostError
 from workers.governor import line as asking
 from workers.governor import wire
-from workers.governor.base import Debts, Demand, Grant, Lane, Limits, Settlement, Signal, Snapshot
+from workers.governor.base import (
+    BATCH_HORIZON_SECONDS,
+    Debts,
+    Demand,
+    Grant,
+    Lane,
+    Limits,
+    Settlement,
+    Signal,
+    Snapshot,
+)
 from workers.governor.line import Line, ask_again_seconds
 from workers.governor.wire import MICROSECONDS, Answer, Arguments, Verdict
 
@@ -82,7 +92,6 @@ class RedisStore:
         `deadline_seconds` from now; `StoreLostError` if Redis does not answer within `reply_seconds`.
         """
         line = self._line(demand.key)
-        line.longest_seconds = max(line.longest_seconds, deadline_seconds)
         give_up_at = asyncio.get_running_loop().time() + deadline_seconds
         ticket = f"{self._owner}:{next(self._numbers)}"
         try:
@@ -105,6 +114,9 @@ class RedisStore:
                 f"no place on {demand.key} became free within {deadline_seconds:g} s",
                 wait_seconds=deadline_seconds,
             ) from None
+        is_batch = demand.lane is Lane.BATCH
+        ahead_seconds = min(deadline_seconds, BATCH_HORIZON_SECONDS) if is_batch else deadline_seconds
+        line.longest_seconds = max(line.longest_seconds, ahead_seconds)
         if wire.needs_lease(demand.limits):
             line.leases.add(ticket)
             self._start_keeping()
