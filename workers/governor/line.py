@@ -108,21 +108,24 @@ class Line:
         self.elsewhere_until = [max(*pair) for pair in zip(self.elsewhere_until, untils, strict=True)]
 
     def owed_us(self, now: float) -> list[int]:
-        return [round(seconds * MICROSECONDS) for seconds in dataclasses.astuple(self.debts(now))]
+        return [round(seconds * MICROSECONDS) for seconds in self._ahead_seconds(now)]
 
     def elsewhere_us(self, now: float) -> list[int]:
         return [max(0, round((until - now) * MICROSECONDS)) for until in self.elsewhere_until]
 
     def debts(self, now: float) -> Debts:
         """Others have asked since, too: their starts reach as far ahead as they did at the last answer, and if
-        that is long ago, as far as anybody here ever looked."""
+        that is long ago, as far as anybody here was ready to book."""
+        requests, input_tokens, output_tokens = self._ahead_seconds(now)
+        return Debts(requests_seconds=requests, input_seconds=input_tokens, output_seconds=output_tokens)
+
+    def _ahead_seconds(self, now: float) -> list[float]:
         if now - self.heard_at > FORGOTTEN_SECONDS:
-            return Debts()
+            return [0.0] * 3
         ahead = [max(0.0, until - self.heard_at) for until in self.owed_until]
         if now - self.heard_at > NEWS_SECONDS:
             ahead[0] = max(ahead[0], self.longest_seconds)
-        requests, input_tokens, output_tokens = ahead
-        return Debts(requests_seconds=requests, input_seconds=input_tokens, output_seconds=output_tokens)
+        return ahead
 
     def give(self, granted: Mapping[str, Answer]) -> None:
         """Hand grants to their waiters; each lane's first one wakes up and passes the front on.
