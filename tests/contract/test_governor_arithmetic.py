@@ -52,21 +52,16 @@ class Desk:
         self,
         demand: Demand,
         *,
-        ticket: str | None = None,
+        ticket: str = "",
         owner: str = "desk",
         longest_seconds: float = 1e6,
-        **memory: Any,
+        **told: Any,
     ) -> tuple[str, Answer, Taken | None]:
-        if ticket is None:
-            self._number += 1
-            ticket = f"{owner}:{self._number}"
+        self._number += 1
+        ticket = ticket or f"{owner}:{self._number}"
+        longest_us = round(longest_seconds * SECOND_US)
         arguments = wire.acquire_arguments(
-            demand,
-            ticket,
-            lease_us=10**12,
-            silence_us=10**12,
-            longest_us=round(longest_seconds * SECOND_US),
-            **memory,
+            demand, ticket, lease_us=10**12, silence_us=10**12, longest_us=longest_us, **told
         )
         reply = self._scripts["acquire"](keys=_keys(wire.KEYS), args=arguments)
         answer, self.given = wire.read_acquire(reply)
@@ -401,35 +396,3 @@ def test_microseconds_of_this_century_are_stored_to_the_last_digit() -> None:
     for name, value in at.redis.hgetall("state").items():
         assert b"e" not in value, name
     assert at.redis.hget("state", "arrival:requests") == str(at.now_us + SECOND_US + 1).encode()
-
-
-def test_debts_that_an_asker_remembers_count_only_where_they_were_lost() -> None:
-    at = desk()
-    calls = Demand(key="provider", limits=dataclasses.replace(LIMITS, burst=1), input_tokens=100)
-    owed_us = (7 * SECOND_US, 9 * SECOND_US, 0)
-    _, first, _ = at.ask(calls)
-
-    # One call a second, a hundred tokens a second.
-    assert first.owed_us == (SECOND_US, SECOND_US, 0)
-    _, second, _ = at.ask(calls, born=first.born, owed_us=owed_us)
-    assert (second.wait_us, second.born) == (SECOND_US, first.born)
-
-    at.redis.flushall()
-    at.now_us += 1
-    _, third, _ = at.ask(calls, born=first.born, owed_us=owed_us)
-    assert third.wait_us == 9 * SECOND_US
-    assert third.born != first.born
-    # Told again, and told by somebody who has not heard that the store was empty: no more than once.
-    waits = [at.ask(calls, born=born, owed_us=owed_us)[1].wait_us for born in (third.born, first.born)]
-    assert waits == [10 * SECOND_US, 11 * SECOND_US]
-
-
-def test_what_was_granted_elsewhere_counts_even_if_nothing_was_lost_and_the_asker_is_refused() -> None:
-    at = desk()
-    calls = Demand(key="provider", limits=dataclasses.replace(LIMITS, burst=1))
-    _, first, _ = at.ask(calls)
-    _, refused, _ = at.ask(calls, born=first.born, elsewhere_us=(30 * SECOND_US, 0, 0), longest_seconds=5)
-
-    assert refused.verdict is Verdict.REFUSED
-    _, answer, _ = at.ask(calls, born=first.born)
-    assert answer.wait_us == 30 * SECOND_US
