@@ -49,17 +49,19 @@ class Desk:
         return self.now_us / SECOND_US
 
     def ask(
-        self, demand: Demand, *, ticket: str | None = None, owner: str = "desk", longest_seconds: float = 1e6
+        self,
+        demand: Demand,
+        *,
+        ticket: str = "",
+        owner: str = "desk",
+        longest_seconds: float = 1e6,
+        **told: Any,
     ) -> tuple[str, Answer, Taken | None]:
-        if ticket is None:
-            self._number += 1
-            ticket = f"{owner}:{self._number}"
+        self._number += 1
+        ticket = ticket or f"{owner}:{self._number}"
+        longest_us = round(longest_seconds * SECOND_US)
         arguments = wire.acquire_arguments(
-            demand,
-            ticket,
-            lease_us=10**12,
-            silence_us=10**12,
-            longest_us=round(longest_seconds * SECOND_US),
+            demand, ticket, lease_us=10**12, silence_us=10**12, longest_us=longest_us, **told
         )
         reply = self._scripts["acquire"](keys=_keys(wire.KEYS), args=arguments)
         answer, self.given = wire.read_acquire(reply)

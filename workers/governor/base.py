@@ -87,11 +87,20 @@ class Grant:
     """A reserved slot: start `wait_seconds` from now; give `lease_id` back when the call has ended.
 
     `paused_seconds` is what the store's `paused_seconds(key)` said when this start was reserved: whatever has
-    been added since, the start is put off by."""
+    been added since, the start is put off by. A negative wait: the start has gone by before it was heard of."""
 
     lease_id: str
     wait_seconds: float
     paused_seconds: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Debts:
+    """For how many seconds from now what has been granted on a key still counts, per dimension."""
+
+    requests_seconds: float = 0.0
+    input_seconds: float = 0.0
+    output_seconds: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +189,15 @@ class GovernorStore(Protocol):
 
     def paused_seconds(self, key: str) -> float:
         """By how much blocks have put off every reserved start on `key` in total, as last heard (no I/O)."""
+        ...
+
+    def debts(self, key: str, limits: Limits) -> Debts:
+        """What all starts that this store has granted on `key` leave to be paid, as far as is known here (no I/O)."""
+        ...
+
+    def assume(self, key: str, limits: Limits, debts: Debts) -> None:
+        """The other store has granted so much: grant nothing that comes on top of it (no I/O). Never less than
+        what is owed here already."""
         ...
 
     async def snapshot(self, key: str, limits: Limits) -> Snapshot:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from workers.errors import InputError, SlotTimeoutError
-from workers.governor.base import Demand, Grant, Lane, Limits, Settlement, Signal, Snapshot
+from workers.governor.base import Debts, Demand, Grant, Lane, Limits, Settlement, Signal, Snapshot
 from workers.governor.local_line import LocalLine, Taken
 
 _DAY_SECONDS: Final = 86_400
@@ -79,6 +79,27 @@ class LocalStore:
     def paused_seconds(self, key: str) -> float:  # noqa: ARG002
         """Always 0: no start is reserved ahead, so none has to be put off."""
         return 0.0
+
+    def debts(self, key: str, limits: Limits) -> Debts:
+        """As if every process had just taken a start of its share: those that did so may not ask again."""
+        line, now = self._line(key), asyncio.get_running_loop().time()
+        interval = 60 * self._share / limits.requests_per_minute if limits.requests_per_minute else 0.0
+        return Debts(
+            requests_seconds=max(interval, line.blocked_until - now, line.requests.paid_at - now),
+            input_seconds=max(0.0, line.input.paid_at - now),
+            output_seconds=max(0.0, line.output.paid_at - now),
+        )
+
+    def assume(self, key: str, limits: Limits, debts: Debts) -> None:
+        """The shares of all processes begin when everything that was granted to any of them is paid: one start
+        each, an interval of the share less one of the whole after that, or they would come on top."""
+        line, now = self._line(key), asyncio.get_running_loop().time()
+        apart = 0.0
+        if limits.requests_per_minute is not None:
+            apart = (self._share - 1) * 60 / limits.requests_per_minute
+        line.begins_at = max(line.begins_at, now + debts.requests_seconds + apart)
+        line.input.owe(now + debts.input_seconds)
+        line.output.owe(now + debts.output_seconds)
 
     async def snapshot(self, key: str, limits: Limits) -> Snapshot:
         """This process's numbers, beside its share of the limits."""

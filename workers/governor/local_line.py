@@ -39,6 +39,10 @@ class Bucket:
         """Between units at least this long, until then: what a provider's headers asked for."""
         self._pace_seconds, self._pace_until = unit_seconds, until
 
+    def owe(self, until: float) -> None:
+        """Debts that were made elsewhere are paid then."""
+        self.paid_at = max(self.paid_at, until)
+
     def book(self, now: float, units: int) -> float:
         """Seconds by which the debts grow."""
         unit_seconds = self.unit_seconds
@@ -66,6 +70,8 @@ class LocalLine:
         self.changed = asyncio.Event()
         self.running: dict[str, Taken] = {}
         self.blocked_until = 0.0
+        #: Until then starts are under way that another store has granted.
+        self.begins_at = 0.0
         self.limiter: AsyncLimiter | None = None
         #: Only the pace of headers; the limit itself is the limiter's.
         self.requests = Bucket()
@@ -111,7 +117,9 @@ class LocalLine:
     def rates_free_at(self, requests: int, input_tokens: int, output_tokens: int) -> float:
         """When blocks and debts are over for a call that needs these; the limiter is asked separately."""
         needs = ((self.requests, requests), (self.input, input_tokens), (self.output, output_tokens))
-        return max(self.blocked_until, *(bucket.paid_at for bucket, units in needs if units), 0.0)
+        return max(
+            self.blocked_until, self.begins_at, *(bucket.paid_at for bucket, units in needs if units), 0.0
+        )
 
     @contextlib.contextmanager
     def waiting_in(self, lane: Lane) -> Iterator[None]:

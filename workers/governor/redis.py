@@ -29,7 +29,17 @@ from redis.exceptions import RedisError
 from workers.errors import InputError, SlotTimeoutError, StoreLostError
 from workers.governor import line as asking
 from workers.governor import wire
-from workers.governor.base import Demand, Grant, Lane, Limits, Settlement, Signal, Snapshot
+from workers.governor.base import (
+    BATCH_HORIZON_SECONDS,
+    Debts,
+    Demand,
+    Grant,
+    Lane,
+    Limits,
+    Settlement,
+    Signal,
+    Snapshot,
+)
 from workers.governor.line import Line, ask_again_seconds
 from workers.governor.wire import MICROSECONDS, Answer, Arguments, Verdict
 
@@ -104,6 +114,9 @@ class RedisStore:
                 f"no place on {demand.key} became free within {deadline_seconds:g} s",
                 wait_seconds=deadline_seconds,
             ) from None
+        is_batch = demand.lane is Lane.BATCH
+        ahead_seconds = min(deadline_seconds, BATCH_HORIZON_SECONDS) if is_batch else deadline_seconds
+        line.longest_seconds = max(line.longest_seconds, ahead_seconds)
         if wire.needs_lease(demand.limits):
             line.leases.add(ticket)
             self._start_keeping()
@@ -140,6 +153,14 @@ class RedisStore:
 
         Every answer of Redis about the key brings it up to date, whichever process blocked."""
         return self._line(key).paused_us / MICROSECONDS
+
+    def debts(self, key: str, limits: Limits) -> Debts:  # noqa: ARG002
+        """As last heard, taking others to have gone on as before; nothing if nothing was ever heard."""
+        return self._line(key).debts(asyncio.get_running_loop().time())
+
+    def assume(self, key: str, limits: Limits, debts: Debts) -> None:  # noqa: ARG002
+        """Redis hears of these debts with the next question on `key`."""
+        self._line(key).assume(debts, asyncio.get_running_loop().time())
 
     async def snapshot(self, key: str, limits: Limits) -> Snapshot:
         """How the key stands for everybody. Raises: `StoreLostError`."""
@@ -180,13 +201,17 @@ class RedisStore:
                 return given
             line.places = demand.limits.concurrency or 0
             await self._report_ended(demand.key, line)
-            left_us = max(0, round((give_up_at - asyncio.get_running_loop().time()) * MICROSECONDS))
+            now = asyncio.get_running_loop().time()
+            left_us = max(0, round((give_up_at - now) * MICROSECONDS))
             arguments = wire.acquire_arguments(
                 demand,
                 ticket,
                 lease_us=self._lease_us,
                 silence_us=round(SILENCE_SECONDS * MICROSECONDS),
                 longest_us=left_us,
+                born=line.born,
+                owed_us=line.owed_us(now),
+                elsewhere_us=line.elsewhere_us(now),
             )
             answer = await self._to_the_end(self._ask_and_note(line, demand.key, ticket, arguments))
         if answer.verdict is Verdict.REFUSED:
@@ -200,8 +225,17 @@ class RedisStore:
 
     async def _ask_and_note(self, line: Line, key: str, ticket: str, arguments: Arguments) -> Answer:
         """What was taken is noted even if the caller is cancelled meanwhile: it must be given back."""
+        clock = asyncio.get_running_loop().time
+        asked_at = clock()
         reply = await self._run_in_time(self._acquire, self._keys(key, wire.KEYS), arguments)
         answer, granted = wire.read_acquire(reply)
+        heard_at = clock()
+        if heard_at - asked_at > self._reply_seconds:
+            # This process stood still meanwhile, and nobody knows how much of it after Redis had decided.
+            late_us = round((heard_at - asked_at) * MICROSECONDS)
+            answer = wire.earlier(answer, late_us)
+            granted = {whose: wire.earlier(given, late_us) for whose, given in granted.items()}
+        line.remember(answer, heard_at)
         line.note(ticket, answer)
         line.give(granted)
         return answer

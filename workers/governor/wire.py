@@ -23,6 +23,7 @@ KEYS: Final = ("state", "leases", "line:interactive", "line:batch", "heard", "wa
 """In the order in which every script takes them; `scripts/acquire.lua` says what each holds."""
 KEEP_KEYS: Final = ("state", "leases", "heard")
 HEAR_KEYS: Final = ("state",)
+NOTHING_OWED: Final = (0, 0, 0)
 _LANES: Final = {Lane.INTERACTIVE: 0, Lane.BATCH: 1}
 
 Arguments = list[str | float]
@@ -48,13 +49,16 @@ class Taken:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What `acquire.lua` said of one ticket; in line `wait_us` is the soonest that it can possibly start.
-    `taken` is None unless it was granted."""
+    `taken` is None unless it was granted. `born` names the state that the store keeps now, `owed_us` says for
+    requests, input and output tokens how long until everything granted so far is paid."""
 
     verdict: Verdict
     wait_us: int
     ahead: int
     paused_us: int
     taken: Taken | None
+    born: str = ""
+    owed_us: tuple[int, ...] = NOTHING_OWED
 
 
 def needs_lease(limits: Limits) -> bool:
@@ -68,8 +72,18 @@ def needs_lease(limits: Limits) -> bool:
 
 
 def acquire_arguments(
-    demand: Demand, ticket: str, *, lease_us: int, silence_us: int, longest_us: int
+    demand: Demand,
+    ticket: str,
+    *,
+    lease_us: int,
+    silence_us: int,
+    longest_us: int,
+    born: str = "",
+    owed_us: Sequence[int] = NOTHING_OWED,
+    elsewhere_us: Sequence[int] = NOTHING_OWED,
 ) -> Arguments:
+    """`born`, `owed_us`: what the asker remembers of `Answer`, for a store that does not; `elsewhere_us`: what was
+    granted without the store."""
     limits = demand.limits
     return [
         ticket,
@@ -84,26 +98,40 @@ def acquire_arguments(
         *(1, _unit_us(limits.requests_per_minute)),
         *(demand.input_tokens, _unit_us(limits.input_tokens_per_minute)),
         *(demand.output_tokens, _unit_us(limits.output_tokens_per_minute)),
+        born,
+        *owed_us,
+        *elsewhere_us,
     ]
 
 
 def read_acquire(reply: Sequence[Any]) -> tuple[Answer, dict[str, Answer]]:
     """The answer, and what other waiters of this process were granted since it last asked."""
-    verdict, wait_us, ahead, paused_us, numbers, given = reply
+    verdict, wait_us, ahead, paused_us, numbers, given, born, owed_us = reply
     answer = Answer(
         verdict=Verdict(verdict),
         wait_us=wait_us,
         ahead=ahead,
         paused_us=paused_us,
         taken=_taken(numbers) if verdict == Verdict.GRANTED else None,
+        born=_text(born),
+        owed_us=tuple(owed_us),
     )
     others = {
-        ticket if isinstance(ticket, str) else ticket.decode(): Answer(
+        _text(ticket): Answer(
             verdict=Verdict.GRANTED, wait_us=its_wait_us, ahead=0, paused_us=paused_us, taken=_taken(rest)
         )
         for ticket, its_wait_us, *rest in given
     }
     return answer, others
+
+
+def earlier(answer: Answer, by_us: int) -> Answer:
+    """The same, said that long ago."""
+    return dataclasses.replace(answer, wait_us=answer.wait_us - by_us)
+
+
+def _text(word: str | bytes) -> str:
+    return word if isinstance(word, str) else word.decode()
 
 
 def _taken(numbers: Sequence[int]) -> Taken:

@@ -9,7 +9,7 @@ import pytest
 from tests.contract.governor_arena import block
 from tests.unit.governor.virtual_time import run_in_virtual_time
 from workers.errors import InputError, SlotTimeoutError
-from workers.governor.base import Demand, Limits
+from workers.governor.base import Debts, Demand, Limits
 from workers.governor.local import LocalStore
 
 
@@ -46,6 +46,31 @@ def test_the_rate_is_divided() -> None:
         # 60 a minute by four processes is 15 a minute each: one in four seconds; a burst of 8 becomes 2.
         starts = await _starts(LocalStore(4), Limits(requests_per_minute=60, burst=8), 4)
         assert starts == pytest.approx([0, 0, 4, 8], abs=1e-6)
+
+    run_in_virtual_time(scenario())
+
+
+def test_the_share_begins_when_the_debts_made_elsewhere_are_paid() -> None:
+    async def scenario() -> None:
+        store, limits = LocalStore(3), Limits(requests_per_minute=60)
+        store.assume("p", limits, Debts(requests_seconds=10))
+        # Three processes begin at once, two more seconds later than one alone might; then every three seconds each.
+        assert await _starts(store, limits, 2) == pytest.approx([12, 15], abs=1e-6)
+        # The next start of the share, plus what others may just have begun with.
+        assert store.debts("p", limits).requests_seconds == 3
+
+    run_in_virtual_time(scenario())
+
+
+def test_tokens_owed_elsewhere_are_paid_before_the_share_begins() -> None:
+    async def scenario() -> None:
+        store, limits = LocalStore(2), Limits(input_tokens_per_minute=600)
+        wanted = Demand(key="p", limits=limits, input_tokens=10)
+        store.assume("p", limits, Debts(input_seconds=7))
+        await store.acquire(wanted, deadline_seconds=100)
+        assert asyncio.get_running_loop().time() == pytest.approx(7, abs=1e-6)
+        # Ten tokens at half of ten a second.
+        assert store.debts("p", limits).input_seconds == pytest.approx(2, abs=1e-6)
 
     run_in_virtual_time(scenario())
 

@@ -17,13 +17,18 @@
 --                             grew; when it was last cut
 --        arrival:D            theoretical arrival time of dimension D (GCRA); D is requests, input or output
 --        pace:D, until:D      µs per unit that a provider's headers asked for, and until when
+--        born                 µs at which this state began: another one tells an asker that its own was lost
 -- ARGV  1  ticket   2  lane: 0 interactive, 1 batch   3  places: how many calls may run at once; 0 for no limit
 --       4  lease µs; 0 if this call needs no lease    5  silence µs after which a waiter is forgotten
 --       6  longest wait µs   7  horizon µs: how far ahead a batch call may book
 --       8  requests a day; 0 for no limit             9  burst in requests
 --       10… per dimension (requests, input, output): cost in units, µs per unit (0 for no limit)
--- Returns {verdict, wait µs, tickets ahead, paused µs, {serial, day, µs taken per dimension}, others}; others lists what
---          the same owner was granted unheard as {ticket, wait µs, serial, day, µs taken per dimension}.
+--       16 born, as the asker knows it; empty if it never heard
+--       17… per dimension: µs from now until its debts are paid, as far as the asker remembers; 0 if it does not
+--       20… the same, for what was granted elsewhere: the first counts only if born differs, this one always
+-- Returns {verdict, wait µs, tickets ahead, paused µs, {serial, day, µs taken per dimension}, others, born, {µs from now
+--          until the debts of each dimension are paid}}; others lists what the same owner was granted unheard as
+--          {ticket, wait µs, serial, day, µs taken per dimension}.
 --
 -- Times are microseconds of this server's clock. They stay below 2^53, so a Lua number holds them exactly, but
 -- Lua prints them in scientific notation: whatever is stored goes through `%.0f`.
@@ -50,13 +55,21 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local stored = redis.call('HMGET', state, 'blocked', 'paused', 'start:' .. lane, 'serial', 'day', 'today', 'cap',
   'arrival:requests', 'pace:requests', 'until:requests', 'arrival:input', 'pace:input', 'until:input',
-  'arrival:output', 'pace:output', 'until:output')
+  'arrival:output', 'pace:output', 'until:output', 'born')
 local function number(position)
   return tonumber(stored[position] or 0)
 end
 local paused, last_start, serial, day, today = number(2), number(3), number(4), number(5), number(6)
 local base = math.max(now, number(1))
 local arrivals = { number(8), number(11), number(14) }
+local born, is_changed = stored[17] or '', false
+for i = 1, 3 do
+  local floor = math.max(tonumber(ARGV[19 + i]), born ~= ARGV[16] and tonumber(ARGV[16 + i]) or 0)
+  if floor > 0 then
+    arrivals[i] = math.max(arrivals[i], now + floor)
+    is_changed = true
+  end
+end
 local own_costs = { tonumber(ARGV[10]), tonumber(ARGV[12]), tonumber(ARGV[14]) }
 
 -- When such a call can start: after every debt of every dimension, and not before whoever came earlier in this lane.
@@ -88,9 +101,8 @@ local function plan(costs, ahead)
   return { start = start, units = units, day = its_day, today = so_far, costs = costs }
 end
 
-local is_booked = false
 local function book(planned, whose, lease)
-  is_booked = true
+  is_changed = true
   serial, day, today = serial + 1, planned.day, planned.today + 1
   last_start = planned.start
   local taken = { 0, 0, 0 }
@@ -125,8 +137,11 @@ local function heard_of(whose, grant)
 end
 
 local function answer(verdict, wait, ahead, numbers)
-  if is_booked then
-    local written = { 'start:' .. lane, whole(last_start), 'serial', whole(serial), 'day', whole(day),
+  if is_changed then
+    if born == '' then
+      born = whole(now)
+    end
+    local written = { 'born', born, 'start:' .. lane, whole(last_start), 'serial', whole(serial), 'day', whole(day),
       'today', whole(today) }
     for i = 1, 3 do
       if arrivals[i] > 0 then
@@ -147,7 +162,11 @@ local function answer(verdict, wait, ahead, numbers)
       end
     end
   end
-  return { verdict, wait, ahead, paused, numbers or { 0, 0, 0, 0, 0 }, given }
+  local owed = {}
+  for i = 1, 3 do
+    owed[i] = math.max(0, arrivals[i] - now)
+  end
+  return { verdict, wait, ahead, paused, numbers or { 0, 0, 0, 0, 0 }, given, born, owed }
 end
 
 local function forget(whose)
