@@ -41,6 +41,11 @@ _LATELY = """
 SET LOCAL session_replication_role = replica;
 UPDATE runs SET state = 'running', outcome = NULL, finished_at = NULL WHERE finished_at > now() - interval '10 minutes';
 """
+#: A batch that has just come: everything waits for the dispatcher.
+_WAITING = """
+SET LOCAL session_replication_role = replica;
+UPDATE runs SET state = 'queued', outcome = NULL, finished_at = NULL, dispatched_at = NULL;
+"""
 _OBVIOUS = (
     "SELECT state, outcome, count(*) FROM runs GROUP BY 1, 2",
     "SELECT stage, state, count(*), sum(extract(epoch FROM finished_at - started_at)) FROM stages GROUP BY 1, 2",
@@ -57,23 +62,27 @@ def main() -> None:
         database = Database(servers.start()[0], pool_size=4)
         try:
             migrate(database)
-            print(f"{'history':>24}  {'first look':>10}  {'later looks':>11}  {'counting all':>12}")
+            print(f"{'history':>33}  {'first look':>10}  {'later looks':>11}  {'counting all':>12}")
             _report("nothing", database)
             began = time.perf_counter()
-            with database.begin() as connection:
-                for statement in _FILL.split(";\n")[:-1]:
-                    connection.execute(text(statement), {"runs": runs} if ":runs" in statement else {})
-            with database.begin() as connection:
-                for statement in _LATELY.split(";\n")[:-1]:
-                    connection.execute(text(statement))
-            with database.single() as connection:
-                connection.execute(text("VACUUM ANALYZE"))
+            _execute(database, _FILL, runs)
+            _execute(database, _LATELY, runs)
             filled = time.perf_counter() - began
             _report(f"{runs:,} runs, {10 * runs:,} seats", database)
+            _execute(database, _WAITING, runs)
+            _report("all runs waiting", database)
             print(f"(filled in {filled:.0f} s)")
         finally:
             database.close()
             servers.stop()
+
+
+def _execute(database: Database, statements: str, runs: int) -> None:
+    with database.begin() as connection:
+        for statement in statements.split(";\n")[:-1]:
+            connection.execute(text(statement), {"runs": runs} if ":runs" in statement else {})
+    with database.single() as connection:
+        connection.execute(text("VACUUM ANALYZE"))
 
 
 def _report(name: str, database: Database) -> None:
@@ -96,7 +105,7 @@ def _report(name: str, database: Database) -> None:
     first = _seconds(look)
     later = statistics.median(_seconds(look) for _ in range(20))
     everything = statistics.median(_seconds(obvious) for _ in range(3))
-    print(f"{name:>24}  {first:>8.3f} s  {later:>9.4f} s  {everything:>10.3f} s")
+    print(f"{name:>33}  {first:>8.3f} s  {later:>9.4f} s  {everything:>10.3f} s")
 
 
 def _seconds(what: Callable[[], None]) -> float:

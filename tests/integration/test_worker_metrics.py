@@ -69,7 +69,6 @@ def test_a_run_shows_in_tasks_governor_waits_and_refusals(
     assert rise("consensus_provider_refusals_total", provider="local", kind="rate_limited") == 1
     assert value(after, "consensus_calls_in_flight", provider="local") == 0
     assert value(after, "consensus_worker_slots", queues="llm,control") == 16
-    assert value(after, "consensus_governor_alone") == 0
 
 
 def test_what_is_scraped_is_what_is_declared(bench: Bench, models: ModelServer, port: str) -> None:
