@@ -40,7 +40,7 @@ def serve(app: Celery, *, host: str, port: int, credentials: Sequence[str]) -> N
     options.max_tasks = MOST_TASKS
     options.purge_offline_workers = FORGET_SECONDS
     options.read_only = True
-    options.tasks_columns = "name,uuid,args,state,received,started,runtime,worker"
+    options.tasks_columns = "name,uuid,state,received,started,runtime,worker"
     for page in (Metrics, Healthcheck):
         page.prepare = _authenticated
     logging.getLogger("tornado.access").setLevel(logging.ERROR)
