@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from celery import Celery
 from flower.app import Flower
@@ -29,8 +30,8 @@ def _authenticated(handler: Any) -> None:
         raise HTTPError(401)
 
 
-def serve(app: Celery, *, host: str, port: int, credentials: Sequence[str]) -> None:
-    """Serve until the process is told to stop. credentials: `user:password` each, at least one.
+def serve(app: Celery, *, host: str, port: int, credentials: Sequence[str]) -> NoReturn:
+    """Serve until the process is told to stop, and end it. credentials: `user:password` each, at least one.
 
     Raises: UnavailableError for an address that cannot be had.
     """
@@ -58,3 +59,6 @@ def serve(app: Celery, *, host: str, port: int, credentials: Sequence[str]) -> N
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     flower.start()
+    # Its threads wait for a broker that is away for as long as it is, and the interpreter would wait for them.
+    logging.shutdown()
+    os._exit(0)

@@ -239,6 +239,25 @@ def test_flower_opens_nothing_without_the_password_and_changes_nothing_with_it(w
         assert answer.status_code == 403, order
 
 
+def test_flower_ends_when_it_is_told_to_although_the_broker_is_away(installation: Installation) -> None:
+    port = free_port()
+    environment = {
+        **installation.environment,
+        "CONSENSUS_REDIS_URL": "redis://127.0.0.1:1/0",
+        "CONSENSUS_FLOWER_AUTH": f"ops:{PASSWORD}",
+    }
+    alone = dataclasses.replace(installation, environment=environment)
+    flower = alone.start("flower", "--port", str(port))
+    until(lambda: _answers(f"http://127.0.0.1:{port}"), "Flower does not serve")
+    # By then all threads of it wait for the broker.
+    until(lambda: "trying again in 4 seconds" in alone.output(), "Flower does not look for the broker")
+
+    flower.send_signal(signal.SIGTERM)
+
+    assert flower.wait(timeout=10) == 0
+    assert PASSWORD not in alone.output()
+
+
 def test_beats_own_tasks_do_not_bury_the_others(watched: Watched) -> None:
     until(
         lambda: (value(_llm(watched), "consensus_worker_tasks_total", task="dispatch") or 0) > 2,
