@@ -29,6 +29,7 @@ def register(app: typer.Typer) -> None:
     app.command()(worker)
     app.command()(api)
     app.command()(beat)
+    app.command()(health)
 
 
 def up(port: Port = 8000) -> None:
@@ -162,8 +163,13 @@ def _score(settings: Settings, wanted: list[str], concurrency: int | None, name:
     )
 
 
-def api(port: Port = 8000) -> None:
-    """Serve the HTTP interface on 127.0.0.1."""
+def api(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="TCP port")] = 8000,
+    host: Annotated[
+        str, typer.Option(help="address to listen on; any but a loopback one is open to the network")
+    ] = "127.0.0.1",
+) -> None:
+    """Serve the HTTP interface."""
     settings = prepare()
     if not is_free(port):
         raise UnavailableError(f"port {port} is in use; choose another with --port")
@@ -172,7 +178,7 @@ def api(port: Port = 8000) -> None:
     uvicorn.run(
         "api.app:from_environment",
         factory=True,
-        host="127.0.0.1",
+        host=host,
         port=port,
         log_config=None,
         log_level=settings.log_level.lower(),
@@ -180,12 +186,17 @@ def api(port: Port = 8000) -> None:
     )
 
 
-def beat() -> None:
+def beat(
+    heartbeat: Annotated[
+        Path | None, typer.Option(help="file to touch whenever something was sent, for health checks")
+    ] = None,
+) -> None:
     """Send the periodic tasks (one process per installation)."""
     settings = prepare()
     from workers.celery_app import configure
 
     app = configure(settings)
+    app.conf.update(heartbeat_file=heartbeat)
     with tempfile.TemporaryDirectory(prefix="consensus-beat-") as folder:
         app.start(
             [
@@ -195,6 +206,19 @@ def beat() -> None:
                 f"--loglevel={settings.log_level}",
             ]
         )
+
+
+def health(
+    name: Annotated[str, typer.Argument(help="the worker's name, as given to `consensus worker --name`")],
+    timeout: Annotated[float, typer.Option(min=0.1, help="seconds it may take to answer")] = 5.0,
+) -> None:
+    """Ask a worker of this machine, over the broker, whether it takes tasks. Exit 0 when it does, 3 otherwise."""
+    settings = load()
+    from workers.celery_app import configure
+    from workers.worker_health import served_queues
+
+    queues = served_queues(configure(settings), name, timeout_seconds=timeout)
+    Console(highlight=False).print(f"{name} serves {', '.join(queues)}")
 
 
 def prepare(*, linger_seconds: float = 0.0) -> Settings:
