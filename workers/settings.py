@@ -114,6 +114,12 @@ class Settings(BaseSettings):
     breaker_failures: int = Field(
         default=5, ge=1, description="failures in a row after which a provider is left alone for a while"
     )
+    held_seconds: float = Field(
+        default=300,
+        gt=0,
+        le=900,
+        description="how often a batch's seat asks again at an account that is empty or refused its key",
+    )
     batch_window: int = Field(
         default=1000,
         ge=1,

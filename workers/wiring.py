@@ -98,6 +98,7 @@ class Runtime:
             models=self._gateway,
             owner=self._owner,
             lease_seconds=config.lease_seconds,
+            held_seconds=config.held_seconds,
             now=now,
             new_id=new_id,
             sleep=time.sleep,

@@ -119,6 +119,7 @@ def desk(
         models=gateway,
         owner=owner,
         lease_seconds=30,
+        held_seconds=300.0,
         now=now,
         new_id=new_id,
         sleep=lambda _: None,

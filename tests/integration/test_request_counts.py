@@ -97,6 +97,7 @@ class Bench:
             models=gateway,
             owner="me",
             lease_seconds=30,
+            held_seconds=300.0,
             now=now,
             new_id=new_id,
             sleep=lambda _: None,

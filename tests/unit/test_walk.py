@@ -21,7 +21,6 @@ from workers.providers.base import (
 )
 from workers.providers.chain import Link
 from workers.stages.walk import (
-    HELD_SECONDS,
     MOST_DELIVERIES,
     MOST_DELIVERIES_WHEN_DOWN,
     SeatFailedError,
@@ -53,6 +52,7 @@ def walk(
         "deliveries": 1,
         "at": 0,
         "is_batch": False,
+        "held_seconds": 200.0,
         "window": {}.get,
         "refusal": lambda _: None,
         "moved": lambda _: None,
@@ -135,7 +135,7 @@ def test_patience_with_a_provider_that_is_down_ends(deliveries: int, comes_back:
 
 @pytest.mark.parametrize(
     ("kind", "retry_seconds", "wait_seconds"),
-    [("overload", 9.0, 9.0), ("quota", None, HELD_SECONDS), ("auth", None, HELD_SECONDS)],
+    [("overload", 9.0, 9.0), ("quota", None, 200.0), ("auth", None, 200.0)],
 )
 def test_a_batch_waits_for_an_account_that_is_away_at_no_cost_to_its_seats(
     kind: str, retry_seconds: float | None, wait_seconds: float

@@ -62,12 +62,13 @@ def _any_of(*phrases: str) -> re.Pattern[str]:
 _CLIENT_FAULTS = (400, 403, 422)
 
 RULES = (
+    # OpenRouter: a 402 with Retry-After is a passing shortage, whatever its body calls it.
+    Rule(error=RateLimitedError, statuses=(402,), needs_stated_wait=True),
     # A 429 for an empty account looks like a rate limit and never ends; only the code tells. (The message
     # does not: Gemini says "exceeded your current quota" for its ordinary per-minute limit.)
     Rule(error=QuotaError, words=frozenset({"insufficient_quota", "billing_not_active"})),
     Rule(error=QuotaError, words=frozenset({"billing_hard_limit_reached", "billing_error"})),
-    # OpenRouter: 402 with Retry-After is a passing shortage, without one an account without credit.
-    Rule(error=RateLimitedError, statuses=(402,), needs_stated_wait=True),
+    # Without a stated wait it is an account without credit.
     Rule(error=QuotaError, statuses=(402,)),
     Rule(error=RateLimitedError, statuses=(429,)),
     # Anthropic answers 400 when a spend limit is reached or the balance is gone.

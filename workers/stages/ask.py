@@ -259,6 +259,7 @@ def ask(
             deliveries=progress.deliveries,
             at=progress.link,
             is_batch=work.lane is Lane.BATCH,
+            held_seconds=context.held_seconds,
             window=models.window,
             refusal=models.refusal,
             moved=lambda number: _note_link(context, key, number),

@@ -85,6 +85,8 @@ class Context:
     models: Models
     owner: str
     lease_seconds: float
+    #: After which a batch's seat asks again at an account that is empty or refused its key.
+    held_seconds: float
     now: Callable[[], dt.datetime]
     new_id: Callable[[str], str]
     sleep: Callable[[float], None]

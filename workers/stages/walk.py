@@ -26,8 +26,6 @@ MOST_DELIVERIES, MOST_DELIVERIES_WHEN_DOWN = 20, 4
 _FINAL = frozenset({"bad_request", "context", "refusal", "quota", "auth"})
 #: Of these a batch waits for the end, since nobody sits before it: an account is filled up, a key is mended.
 _WAITED_FOR = frozenset({"quota", "auth"})
-#: When a batch asks again at an account that no retry mends; its breaker stays open for ten minutes (`breaker.py`).
-HELD_SECONDS = 300.0
 
 _Answer = TypeVar("_Answer")
 
@@ -67,6 +65,8 @@ class Walk(Generic[_Answer]):
     deliveries: int
     at: int
     is_batch: bool
+    #: When a batch asks again at an account that no retry mends; its breaker stays open for ten minutes (`breaker.py`).
+    held_seconds: float
     window: Window
     refusal: Callable[[Link], Refusal | None]
     moved: Callable[[int], None]
@@ -130,7 +130,7 @@ class Walk(Generic[_Answer]):
         if refusal is None:
             return None
         if self.is_batch:
-            self.held.append(HELD_SECONDS if refusal.retry_seconds is None else refusal.retry_seconds)
+            self.held.append(self.held_seconds if refusal.retry_seconds is None else refusal.retry_seconds)
         elif refusal.retry_seconds is not None:
             self._come_back(refusal.retry_seconds, MOST_DELIVERIES_WHEN_DOWN)
         return Failure(link=link, kind=refusal.kind, detail=f"not asked: {refusal.detail}")
@@ -146,7 +146,7 @@ class Walk(Generic[_Answer]):
         self.has_tried = True
         self.failures.append(Failure(link=link, kind=error.kind, detail=str(error)))
         if self.is_batch and error.kind in _WAITED_FOR:
-            self._come_back(HELD_SECONDS, MOST_DELIVERIES)
+            self._come_back(self.held_seconds, MOST_DELIVERIES)
         # A stated wait that is too long to sit through, but short enough to come back for.
         if not isinstance(error, (RateLimitedError, OverloadedError)):
             return

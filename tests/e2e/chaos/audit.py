@@ -68,6 +68,9 @@ def audit(site: Site, load: Load, *, per_minute: float) -> Audit:
     arrivals = site.arrivals()
     found.arrivals = len(arrivals)
     found.faults = Counter(item["fault"] for item in arrivals if item["fault"] is not None)
+    # Seats of a batch wait five minutes for an account that says it is empty: those of these providers never are.
+    emptied = {row.provider for row in calls if row.error_kind in {"quota", "auth"}} & set(LIMITED)
+    found.problems += [f"the play took {provider}'s account away" for provider in sorted(emptied)]
     _audit_tokens(calls, arrivals, found)
     _audit_limits(arrivals, per_minute, found)
     return found

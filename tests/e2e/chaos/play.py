@@ -148,10 +148,13 @@ def _play(play: Play, site: Site, dice: random.Random, say: Callable[[str], None
                     say(f"{ended} of {load.total} runs have ended, {strikes.injected.total()} faults so far")
                 if ended == load.total:
                     is_over.set()
-                assert time.monotonic() < deadline, (
-                    f"seed {play.seed}: {ended} of {load.total} runs have ended within "
-                    f"{play.deadline_seconds:g} s; open: {sorted(watch.open_runs())[:5]}"
-                )
+                if time.monotonic() > deadline:
+                    left = sorted(watch.open_runs())[:5]
+                    raise AssertionError(
+                        f"seed {play.seed}: {ended} of {load.total} runs have ended within {play.deadline_seconds:g} "
+                        f"s; waiting: {site.broker.waiting()}; open: {left}\n"
+                        + "\n".join([*watch.seats_of(left), *site.said_of(left)])
+                    )
                 time.sleep(_LOOK_SECONDS)
         finally:
             is_over.set()

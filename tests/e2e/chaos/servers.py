@@ -158,3 +158,15 @@ class Broker:
 
     def client(self) -> redis.Redis:
         return redis.Redis.from_url(self.url, socket_timeout=10)
+
+    def waiting(self) -> dict[str, int]:
+        """How many messages lie where, fetched ones too."""
+        found = {}
+        with self.client() as client:
+            for key in client.scan_iter(count=1000):
+                kind = client.type(key)
+                if kind == b"list":
+                    found[key.decode(errors="replace")] = int(client.llen(key))
+                elif key == b"unacked":
+                    found["unacked"] = int(client.hlen(key))
+        return found

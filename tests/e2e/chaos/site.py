@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -38,6 +38,7 @@ SETTINGS = {
     "CONSENSUS_RESCUE_SECONDS": "1",
     "CONSENSUS_PENDING_SECONDS": "4",
     "CONSENSUS_STALLED_SECONDS": "3",
+    "CONSENSUS_HELD_SECONDS": "3",
     "CONSENSUS_SLOT_WAIT_SECONDS": "5",
     "CONSENSUS_DATABASE_POOL": "10",
     "CONSENSUS_LOG_LEVEL": "INFO",
@@ -231,6 +232,15 @@ class Site:
                     found[f"{name.partition('-')[0]}: {spoken} … {line[:100]}"] += 1
                     is_inside = False
         return found
+
+    def said_of(self, words: Sequence[str]) -> list[str]:
+        """The lines of all logs that hold one of the words, each behind its process's name."""
+        return [
+            f"{name}: {line}"
+            for name in self._processes
+            for line in (self.folder / f"{name}.log").read_text(errors="replace").splitlines()
+            if any(word in line for word in words)
+        ]
 
     def arrivals(self) -> list[dict[str, Any]]:
         """Every request that reached the provider, in order of arrival."""

@@ -99,6 +99,14 @@ class Watch:
         """Seats whose call is with the provider."""
         return [Held(*row) for row in self._rows(_CALLING)]
 
+    def seats_of(self, run_ids: list[str]) -> list[str]:
+        """Their seats as they stand, a line each: what a play that did not end leaves to look at."""
+        query = """
+            SELECT runs.state, clock_timestamp() AS now, to_jsonb(stages) - 'result' AS seat
+            FROM runs LEFT JOIN stages USING (run_id) WHERE run_id = ANY (:run_ids) ORDER BY run_id, round, stage
+        """
+        return [str(row) for row in self._rows(query, run_ids=run_ids)]
+
     def clock(self) -> Any:
         rows = self._rows("SELECT clock_timestamp()")
         return rows[0][0] if rows else None

@@ -83,8 +83,11 @@ def test_the_body_refines_the_class(status: int, body: Any, expected: str) -> No
     assert kind(status, body) == expected
 
 
-def test_a_402_with_a_stated_wait_is_a_passing_shortage() -> None:
-    assert kind(402, headers={"Retry-After": "3"}) == "rate"
+@pytest.mark.parametrize(
+    "body", [None, {"error": {"type": "billing_error", "message": "insufficient balance"}}]
+)
+def test_a_402_with_a_stated_wait_is_a_passing_shortage(body: Any) -> None:
+    assert kind(402, body, headers={"Retry-After": "3"}) == "rate"
 
 
 def test_a_429_carries_the_stated_wait() -> None:
