@@ -40,32 +40,8 @@ class PageKey:
     after: int
 
 
-class Pages:
-    """Reads under way."""
-
-    def __init__(self) -> None:
-        self._under_way: dict[PageKey, asyncio.Task[Page]] = {}
-
-    async def read(self, database: Database, key: PageKey) -> Page:
-        """Raises: UnavailableError when the database is away, NotFoundError when the tenant has no such run."""
-        return await self._shared(key, lambda: _read(database, key))
-
-    async def _shared(self, key: PageKey, read: Callable[[], Page]) -> Page:
-        task = self._under_way.get(key)
-        if task is None:
-            task = self._under_way[key] = asyncio.create_task(run_in_threadpool(read))
-            task.add_done_callback(lambda done: self._forget(key, done))
-        # A reader who leaves takes nobody's page away.
-        return await asyncio.shield(task)
-
-    def _forget(self, key: PageKey, done: asyncio.Task[Page]) -> None:
-        del self._under_way[key]
-        if not done.cancelled():
-            # Whoever still waits is told; where all have left, nobody has to hear of it.
-            done.exception()
-
-
-def _read(database: Database, key: PageKey) -> Page:
+def read_page(database: Database, key: PageKey) -> Page:
+    """Raises: UnavailableError when the database is away, NotFoundError when the tenant has no such run."""
     with database.begin() as connection:
         # First the state, so that no event of a run that has ended is missing.
         run = runs.get(connection, key.run_id, tenant_id=key.tenant_id)
@@ -76,6 +52,29 @@ def _read(database: Database, key: PageKey) -> Page:
         is_full=is_full,
         is_last=run.has_ended and not is_full,
     )
+
+
+class Pages:
+    """Reads under way."""
+
+    def __init__(self, read: Callable[[PageKey], Page]) -> None:
+        self._read = read
+        self._under_way: dict[PageKey, asyncio.Task[Page]] = {}
+
+    async def read(self, key: PageKey) -> Page:
+        """The page, from a read that began after this version was there. Raises: whatever reading raises."""
+        task = self._under_way.get(key)
+        if task is None:
+            task = self._under_way[key] = asyncio.create_task(run_in_threadpool(self._read, key))
+            task.add_done_callback(lambda done: self._forget(key, done))
+        # A reader who leaves takes nobody's page away.
+        return await asyncio.shield(task)
+
+    def _forget(self, key: PageKey, done: asyncio.Task[Page]) -> None:
+        del self._under_way[key]
+        if not done.cancelled():
+            # Whoever still waits is told; where all have left, nobody has to hear of it.
+            done.exception()
 
 
 def _message(event: Event) -> bytes:

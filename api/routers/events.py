@@ -78,7 +78,7 @@ async def _stream(
                 version = watch.version
                 key = PageKey(tenant_id=tenant, run_id=run_id, version=version, after=after)
                 try:
-                    page = await pages.read(services.database, key)
+                    page = await pages.read(key)
                     is_behind = False
                 except UnavailableError:
                     is_behind = True

@@ -176,6 +176,22 @@ def test_silence_is_broken_by_pings_and_events_still_come(
         assert next(later).event == "stage.opened"
 
 
+def test_a_quiet_stream_reads_nothing_between_its_pings(
+    database: Database, live: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "PING_SECONDS", 0.01)
+    pages = []
+    store_run(database)
+    with live.follow() as (_, arriving):
+        assert next(arriving).event == "run.created"
+        append(database, "run.started")
+        # By now it listens, and has read whatever was told of.
+        assert next(itertools.dropwhile(lambda frame: frame.comment, arriving)).event == "run.started"
+        monkeypatch.setattr(runs, "get", lambda *_, **__: pages.append(1))
+        assert [next(arriving).comment for _ in range(20)] == ["ping"] * 20
+    assert pages == []
+
+
 def test_pings_come_even_while_the_database_is_looked_at_more_often(
     database: Database, live: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
