@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,35 +12,45 @@ from celery import Celery
 from celery.beat import ScheduleEntry
 from celery.schedules import schedule
 
+from tests.e2e.conftest import until
 from workers.broker_loss import Scheduler
 from workers.celery_app import app
 from workers.cli.port import free_port
-from workers.errors import UnavailableError
-from workers.queues import Queue
-from workers.worker_health import served_queues
+from workers.worker_health import Heartbeat
 
 #: What Celery's own test worker is called.
-_NAME = f"gen{os.getpid()}"
+_NODE = f"gen{os.getpid()}@{socket.gethostname()}"
 
 
-def test_a_worker_that_answers_names_its_queues(worker: None) -> None:
-    assert served_queues(app, _NAME, timeout_seconds=10) == sorted(queue.value for queue in Queue)
+def test_a_worker_that_answers_leaves_a_mark(worker: None, tmp_path: Path) -> None:
+    heart = Heartbeat(app, node=_NODE, file=tmp_path / "heartbeat")
+    assert heart.look(answer_seconds=10)
+    assert (tmp_path / "heartbeat").exists()
 
 
-def test_a_worker_that_is_not_there_is_missed_by_name(unserved: Celery) -> None:
-    with pytest.raises(UnavailableError, match=r"worker nobody@here has not answered within 0\.2 s"):
-        served_queues(unserved, "nobody", timeout_seconds=0.2, host="here")
+def test_a_worker_marks_by_itself_again_and_again_until_it_is_closed(worker: None, tmp_path: Path) -> None:
+    file = tmp_path / "heartbeat"
+    heart = Heartbeat(app, node=_NODE, file=file, every_seconds=0.01)
+    heart.start()
+    for _ in range(2):
+        until(file.exists, "no mark is left")
+        file.unlink()
+    heart.close()
+    assert "worker-health" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_another_worker_does_not_answer_for_it(worker: None) -> None:
-    with pytest.raises(UnavailableError, match="worker nobody@"):
-        served_queues(app, "nobody", timeout_seconds=0.5)
+def test_another_worker_does_not_answer_for_one_that_is_not_there(worker: None, tmp_path: Path) -> None:
+    heart = Heartbeat(app, node="nobody@here", file=tmp_path / "heartbeat")
+    assert not heart.look(answer_seconds=0.5)
+    assert not (tmp_path / "heartbeat").exists()
 
 
-def test_a_broker_that_is_away_is_said_to_be_away() -> None:
+def test_no_mark_is_left_while_the_broker_is_away(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lonely = Celery("lonely", broker=f"redis://127.0.0.1:{free_port()}/0", set_as_current=False)
-    with pytest.raises(UnavailableError, match="the broker does not answer"):
-        served_queues(lonely, "llm", timeout_seconds=0.2)
+    heart = Heartbeat(lonely, node="llm@here", file=tmp_path / "heartbeat")
+    assert not heart.look(answer_seconds=0.2)
+    assert not (tmp_path / "heartbeat").exists()
+    assert "worker.unheard" in capsys.readouterr().out
 
 
 def _send(sender: Celery, folder: Path) -> None:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from celery import Celery
 
 Port = Annotated[int, typer.Option(min=1, max=65535, help="TCP port on 127.0.0.1")]
+HeartbeatFile = Annotated[
+    Path | None,
+    typer.Option(help="a file to touch whenever the broker has carried something, for health checks"),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +39,6 @@ def register(app: typer.Typer) -> None:
     app.command()(worker)
     app.command()(api)
     app.command()(beat)
-    app.command()(health)
 
 
 def up(port: Port = 8000) -> None:
@@ -115,6 +118,7 @@ def worker(
             min=0, max=65535, help="serves its metrics there; 0: not; default: the setting METRICS_PORT"
         ),
     ] = None,
+    heartbeat: HeartbeatFile = None,
 ) -> None:
     """Serve queues with one process: threads that wait, one event loop that talks to the models. The queue
     `scoring`, served alone, has processes that compute instead, one a core."""
@@ -127,7 +131,7 @@ def worker(
     if metrics_port is not None:
         settings = settings.model_copy(update={"metrics_port": metrics_port})
     if Queue.SCORING.value in wanted:
-        _score(settings, wanted, concurrency, name)
+        _score(settings, wanted, concurrency, name, heartbeat)
         return
     from workers.celery_app import app, configure
     from workers.tasks import dispatch, pipeline, rescue, scoring, webhooks  # noqa: F401 - registers the tasks
@@ -139,15 +143,24 @@ def worker(
     only_cages = wanted == [Queue.SANDBOX.value]
     threads = concurrency or (settings.sandbox_concurrency if only_cages else settings.llm_concurrency)
     try:
-        _serve(settings, app, name=name, pool="threads", slots=threads, queues=wanted)
+        _serve(settings, app, name=name, pool="threads", slots=threads, queues=wanted, heartbeat=heartbeat)
     finally:
         close_runtime()
         tracing.close()
 
 
-def _serve(settings: Settings, app: Celery, *, name: str, pool: str, slots: int, queues: list[str]) -> None:
+def _serve(
+    settings: Settings,
+    app: Celery,
+    *,
+    name: str,
+    pool: str,
+    slots: int,
+    queues: list[str],
+    heartbeat: Path | None,
+) -> None:
     """Run a worker until it is told to stop, with its metrics on a port if there is to be one."""
-    with _metrics(settings, queues=",".join(queues), slots=slots):
+    with _metrics(settings, queues=",".join(queues), slots=slots), _heartbeat(app, name, heartbeat):
         app.worker_main(
             [
                 *_quiet(settings),
@@ -161,6 +174,25 @@ def _serve(settings: Settings, app: Celery, *, name: str, pool: str, slots: int,
                 f"--loglevel={settings.log_level}",
             ]
         )
+
+
+@contextmanager
+def _heartbeat(app: Celery, name: str, file: Path | None) -> Iterator[None]:
+    if file is None:
+        yield
+        return
+    from celery.signals import worker_ready
+
+    from workers.worker_health import Heartbeat
+
+    file.unlink(missing_ok=True)
+    heartbeat = Heartbeat(app, node=f"{name}@{socket.gethostname()}", file=file)
+    # Not before: nobody would answer, and the pool's processes are made meanwhile.
+    worker_ready.connect(lambda **_: heartbeat.start(), weak=False)
+    try:
+        yield
+    finally:
+        heartbeat.close()
 
 
 def _quiet(settings: Settings) -> list[str]:
@@ -195,7 +227,9 @@ def _metrics(settings: Settings, *, queues: str, slots: int) -> Iterator[None]:
         port.close()
 
 
-def _score(settings: Settings, wanted: list[str], concurrency: int | None, name: str) -> None:
+def _score(
+    settings: Settings, wanted: list[str], concurrency: int | None, name: str, heartbeat: Path | None
+) -> None:
     """Serve the scoring queue with processes."""
     from workers.cli.score import need
 
@@ -210,7 +244,7 @@ def _score(settings: Settings, wanted: list[str], concurrency: int | None, name:
 
     configure(settings)
     processes = concurrency or settings.scoring_processes or len(os.sched_getaffinity(0))
-    _serve(settings, app, name=name, pool="prefork", slots=processes, queues=wanted)
+    _serve(settings, app, name=name, pool="prefork", slots=processes, queues=wanted, heartbeat=heartbeat)
 
 
 def api(
@@ -237,15 +271,15 @@ def api(
 
 
 def beat(
-    heartbeat: Annotated[
-        Path | None, typer.Option(help="file to touch whenever something was sent, for health checks")
-    ] = None,
+    heartbeat: HeartbeatFile = None,
 ) -> None:
     """Send the periodic tasks (one process per installation)."""
     settings = prepare()
     from workers.celery_app import configure
 
     app = configure(settings)
+    if heartbeat is not None:
+        heartbeat.unlink(missing_ok=True)
     app.conf.update(heartbeat_file=heartbeat)
     with tempfile.TemporaryDirectory(prefix="consensus-beat-") as folder:
         app.start(
@@ -257,19 +291,6 @@ def beat(
                 f"--loglevel={settings.log_level}",
             ]
         )
-
-
-def health(
-    name: Annotated[str, typer.Argument(help="the worker's name, as given to `consensus worker --name`")],
-    timeout: Annotated[float, typer.Option(min=0.1, help="seconds it may take to answer")] = 5.0,
-) -> None:
-    """Ask a worker of this machine, over the broker, whether it takes tasks. Exit 0 when it does, 3 otherwise."""
-    settings = load()
-    from workers.celery_app import configure
-    from workers.worker_health import served_queues
-
-    queues = served_queues(configure(settings), name, timeout_seconds=timeout)
-    Console(highlight=False).print(f"{name} serves {', '.join(queues)}")
 
 
 def prepare(*, linger_seconds: float = 0.0) -> Settings:
