@@ -7,7 +7,7 @@ RUN python -m venv /opt/consensus
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 COPY pyproject.toml constraints.txt README.md ./
 # Without the sources this installs what they need: a layer that a change of the sources leaves as it is.
-RUN /opt/consensus/bin/pip install --quiet --constraint constraints.txt '.[score,parquet]'
+RUN /opt/consensus/bin/pip install --quiet --constraint constraints.txt '.[score,parquet,otel]'
 COPY api api
 COPY workers workers
 COPY teams teams
