@@ -12,7 +12,6 @@ from collections.abc import Iterator
 import psycopg
 import structlog
 
-from workers.core.run import RunState
 from workers.provenance.ledger import CHANNEL
 from workers.provenance.session import CLIENT_LIVENESS
 
@@ -31,7 +30,7 @@ class Watch:
         self.version = 0
         self.readers = 0
         #: What the last look saw.
-        self.seen: tuple[int, RunState] | None = None
+        self.seen: tuple[int, str] | None = None
         self._grown = asyncio.Event()
 
     def tell(self) -> None:
@@ -110,12 +109,11 @@ class Hub:
         if not followed:
             return
         cursor = await connection.execute(_LOOK, (followed,))
-        for run_id, *state in await cursor.fetchall():
+        for run_id, ledger_seq, state in await cursor.fetchall():
             watch = self._watches.get(run_id)
-            now = (int(state[0]), RunState(state[1]))
-            if watch is not None and watch.seen != now:
-                watch.seen = now
-                self._wake(run_id)
+            if watch is not None and watch.seen != (ledger_seq, state):
+                watch.seen = (ledger_seq, state)
+                watch.tell()
 
     def _wake(self, run_id: str) -> None:
         watch = self._watches.get(run_id)

@@ -101,7 +101,7 @@ def _send_batch(installation: Installation, folder: Path) -> list[str]:
     runs = [json.loads(line) for line in results]
     if [run["state"] for run in runs] != ["finished"] * 3:
         raise BrokenError(f"the runs of the batch: {results}")
-    _, ledger = installation.get(f"http://127.0.0.1:8000/v1/runs/{runs[0]['run_id']}/provenance")
+    _, ledger = installation.get(f"http://127.0.0.1:8000/v1/runs/{runs[0]['id']}/provenance")
     if "no_sandbox" in ledger or '"gate' not in ledger:
         raise BrokenError(f"the gate proved nothing: {ledger[-3000:]}")
     cages = installation.compose("logs", "--no-color", "worker-sandbox").count("cage.ran")
