@@ -20,6 +20,8 @@ log = structlog.get_logger(__name__)
 #: All runs that are followed are looked at this often; by the streams themselves while nobody listens for them.
 LOOK_SECONDS = 5.0
 _RECONNECT_SECONDS = 1.0
+#: What the connection is called in `pg_stat_activity`.
+APPLICATION_NAME = "consensus live"
 _LOOK = "SELECT run_id, ledger_seq, state FROM runs WHERE run_id = ANY(%s)"
 
 
@@ -86,7 +88,11 @@ class Hub:
 
     async def _listen_once(self) -> None:
         connection = await psycopg.AsyncConnection.connect(
-            self._url, autocommit=True, connect_timeout=5, **CLIENT_LIVENESS
+            self._url,
+            autocommit=True,
+            connect_timeout=5,
+            application_name=APPLICATION_NAME,
+            **CLIENT_LIVENESS,
         )
         try:
             async with connection:

@@ -206,7 +206,8 @@ def test_pings_come_even_while_the_database_is_looked_at_more_often(
 def _terminate_listener(database: Database) -> int:
     with database.begin() as connection:
         rows = connection.execute(
-            text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN %'")
+            text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = :name"),
+            {"name": live_module.APPLICATION_NAME},
         )
         return len(rows.all())
 
