@@ -93,13 +93,14 @@ def test_every_variable_is_one_that_the_code_reads_and_none_is_out_of_reach() ->
 
 def test_keys_of_models_go_only_where_models_are_asked_or_estimated() -> None:
     keys = {variable for spec in PROVIDERS.values() for variable in spec.key_variables}
-    assert {service for service in OURS if keys & set(environment(service))} == {"api", "worker-llm"}
+    with_keys = {service for service in OURS if keys & set(environment(service))}
+    assert with_keys == {"api", "worker-llm", "worker-sandbox"}
     assert {service for service in OURS if "CONSENSUS_FLOWER_AUTH" in environment(service)} == {"flower"}
 
 
 def test_only_what_needs_cages_has_the_engines_socket() -> None:
     with_socket = {service for service, entry in SERVICES.items() if "docker.sock" in str(entry)}
-    assert with_socket == {"cage-image", "worker-sandbox"}
+    assert with_socket == {"cage-image", "worker-llm", "worker-sandbox"}
     assert all(":/var/run/docker.sock" in str(SERVICES[service]["volumes"]) for service in with_socket)
 
 

@@ -102,12 +102,15 @@ def _send_batch(installation: Installation, folder: Path) -> list[str]:
     if [run["state"] for run in runs] != ["finished"] * 3:
         raise BrokenError(f"the runs of the batch: {results}")
     _, ledger = installation.get(f"http://127.0.0.1:8000/v1/runs/{runs[0]['id']}/provenance")
-    if "no_sandbox" in ledger or '"gate' not in ledger:
-        raise BrokenError(f"the gate proved nothing: {ledger[-3000:]}")
-    cages = installation.compose("logs", "--no-color", "worker-sandbox").count("cage.ran")
-    # The canary runs in one, the tests in others.
-    if cages < 2:
-        raise BrokenError(f"{cages} cages were used:\n{installation.logs()}")
+    faults = [word for word in ("no_sandbox", "no_prover", "cage_failed") if word in ledger]
+    if faults or '"reproduced"' not in ledger:
+        raise BrokenError(f"the gate proved nothing ({', '.join(faults)}): {ledger[-3000:]}")
+    # A test that reproduces a claim, and the submitted tests on the lead's version: each where its stage is served.
+    for service, stage in (("worker-sandbox", "gate"), ("worker-llm", "lead")):
+        lines = installation.compose("logs", "--no-color", service).splitlines()
+        # One of them is the canary.
+        if sum("cage.ran" in line and f"stage={stage}" in line for line in lines) < 2:
+            raise BrokenError(f"{service} has run nothing in a cage:\n" + "\n".join(lines[-20:]))
     return [run["id"] for run in runs]
 
 
