@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.e2e.compose.installation import ROOT, BrokenError, Installation, describe
+from tests.e2e.compose.installation import COMPOSE_FILE, ROOT, BrokenError, Installation, describe
 
 #: Stages of a run with a gate, by the names of their tasks.
 TASKS = {"coder", "review", "consensus", "gate", "lead", "finish"}
@@ -20,6 +20,7 @@ def play(socket: Path, folder: Path, *, say: Callable[[str], None]) -> None:
     installation = Installation(socket, folder)
     before = installation.leftovers()
     with installation:
+        _refuse_without_passwords(installation)
         with _step(say, "images for Python, PostgreSQL and Redis from this machine"):
             installation.build_bases()
         with _step(say, "docker compose build"):
@@ -47,6 +48,28 @@ def _step(say: Callable[[str], None], what: str) -> Iterator[None]:
     begun = time.monotonic()
     yield
     say(f"{time.monotonic() - begun:6.1f} s  {what}")
+
+
+def _refuse_without_passwords(installation: Installation) -> None:
+    """In one sentence that names the variable and says where it belongs."""
+    command = (
+        "docker",
+        "compose",
+        "--file",
+        str(COMPOSE_FILE),
+        "--env-file",
+        "/dev/null",
+        "config",
+        "--quiet",
+    )
+    try:
+        installation.run(*command)
+    except BrokenError as error:
+        said = str(error).splitlines()[1:]
+        if len(said) == 1 and "_PASSWORD is missing a value: is not set; copy .env.example" in said[0]:
+            return
+        raise
+    raise BrokenError("without passwords the compose file is content")
 
 
 def _look_at_containers(installation: Installation, say: Callable[[str], None]) -> None:
