@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test check format bench gate chaos two-hosts delivery clean
+.PHONY: help install run up test check format bench gate chaos two-hosts compose-env compose-proof streaming delivery clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -48,6 +48,20 @@ chaos: install ## a thousand runs while servers, workers and models fail in ever
 
 two-hosts: install ## workers on one host, database and broker on another, the line between them cut; needs root
 	$(BIN)/python -m tests.e2e.two_hosts
+
+compose-env: ## .env for docker compose, with new passwords
+	@test ! -e .env || { echo ".env is there already; remove it for new passwords" >&2; exit 1; }
+	@umask 077 && sed -e "s/^POSTGRES_PASSWORD=$$/&$$(openssl rand -hex 24)/" \
+	  -e "s/^REDIS_PASSWORD=$$/&$$(openssl rand -hex 24)/" \
+	  -e "s/^CONSENSUS_FLOWER_AUTH=$$/&consensus:$$(openssl rand -hex 12)/" \
+	  -e "s/^DOCKER_GID=.*/DOCKER_GID=$$(stat -c %g /var/run/docker.sock 2>/dev/null || echo 0)/" .env.example >.env
+	@echo "wrote .env; now: docker compose up --detach"
+
+compose-proof: install ## the compose file brought up with images made here, a batch through it, and down; needs root
+	$(BIN)/python -m tests.e2e.compose
+
+streaming: install ## how soon 500 clients see a review that was committed
+	$(BIN)/python benchmarks/streaming.py
 
 delivery: install ## what the broker's delivery settings are worth, beside others
 	$(BIN)/python benchmarks/delivery.py

@@ -34,6 +34,7 @@ from api.routers import (
     teams,
     trajectories,
 )
+from api.run_pages import Pages, read_page
 from workers.celery_app import configure
 from workers.enqueue import broker_problem, queue_depths, send_dispatch, send_parts, send_sweep, submit_run
 from workers.errors import SettingsError
@@ -97,6 +98,7 @@ def create_app(services: Services) -> FastAPI:
     )
     app.state.services = services
     app.state.batch_watches = Watches()
+    app.state.run_pages = Pages(partial(read_page, services.database))
     app.state.scrape = Scrape(
         Sources(
             database=services.database,

@@ -1,7 +1,7 @@
-"""Wakes whoever waits for a run's next event: one LISTEN connection for all streams of the process.
+"""Wakes whoever follows a run that has grown: one LISTEN connection for all streams of the process.
 
-A notification is a hint; streams read the ledger itself, and look again on their own after a while, so a lost
-notification costs seconds, never an event."""
+A notification is a hint; streams read the ledger itself. Now and then one statement looks at all runs that are
+followed, so a lost notification costs seconds, never an event, and a quiet stream costs the database nothing."""
 
 from __future__ import annotations
 
@@ -17,16 +17,45 @@ from workers.provenance.session import CLIENT_LIVENESS
 
 log = structlog.get_logger(__name__)
 
+#: All runs that are followed are looked at this often; by the streams themselves while nobody listens for them.
+LOOK_SECONDS = 5.0
 _RECONNECT_SECONDS = 1.0
+#: What the connection is called in `pg_stat_activity`.
+APPLICATION_NAME = "consensus live"
+_LOOK = "SELECT run_id, ledger_seq, state FROM runs WHERE run_id = ANY(%s)"
+
+
+class Watch:
+    """One run that somebody follows. `version` counts the times it may have grown."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.readers = 0
+        #: What the last look saw.
+        self.seen: tuple[int, str] | None = None
+        self._grown = asyncio.Event()
+
+    def tell(self) -> None:
+        self.version += 1
+        told, self._grown = self._grown, asyncio.Event()
+        told.set()
+
+    async def wait(self, version: int, seconds: float) -> None:
+        """Until there is another version than this one, or the time has passed."""
+        if self.version == version:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._grown.wait(), timeout=seconds)
 
 
 class Hub:
-    """Waiters by run."""
+    """Watches by run."""
 
     def __init__(self, database_url: str) -> None:
         self._url = database_url.replace("postgresql+psycopg://", "postgresql://", 1)
-        self._waiters: dict[str, set[asyncio.Event]] = {}
+        self._watches: dict[str, Watch] = {}
         self._task: asyncio.Task[None] | None = None
+        #: Whether anybody would be told of an event that is committed now.
+        self.is_listening = False
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._listen())
@@ -38,17 +67,16 @@ class Hub:
                 await self._task
 
     @contextlib.contextmanager
-    def watching(self, run_id: str) -> Iterator[asyncio.Event]:
-        """An event that is set whenever the run's ledger has grown; clear it before reading the ledger."""
-        event = asyncio.Event()
-        self._waiters.setdefault(run_id, set()).add(event)
+    def watching(self, run_id: str) -> Iterator[Watch]:
+        """The run's watch, shared by all who follow it. Take its version before reading the ledger."""
+        watch = self._watches.setdefault(run_id, Watch())
+        watch.readers += 1
         try:
-            yield event
+            yield watch
         finally:
-            waiting = self._waiters[run_id]
-            waiting.discard(event)
-            if not waiting:
-                del self._waiters[run_id]
+            watch.readers -= 1
+            if watch.readers == 0:
+                del self._watches[run_id]
 
     async def _listen(self) -> None:
         while True:
@@ -60,16 +88,40 @@ class Hub:
 
     async def _listen_once(self) -> None:
         connection = await psycopg.AsyncConnection.connect(
-            self._url, autocommit=True, connect_timeout=5, **CLIENT_LIVENESS
+            self._url,
+            autocommit=True,
+            connect_timeout=5,
+            application_name=APPLICATION_NAME,
+            **CLIENT_LIVENESS,
         )
-        async with connection:
-            await connection.execute(f"LISTEN {CHANNEL}")
-            # Whatever happened while nobody listened: let every stream look once.
-            for run_id in list(self._waiters):
-                self._wake(run_id)
-            async for notification in connection.notifies():
-                self._wake(notification.payload)
+        try:
+            async with connection:
+                await connection.execute(f"LISTEN {CHANNEL}")
+                self.is_listening = True
+                # Whatever happened while nobody listened: let every stream look once.
+                for run_id in list(self._watches):
+                    self._wake(run_id)
+                while True:
+                    async for notification in connection.notifies(timeout=LOOK_SECONDS):
+                        self._wake(notification.payload)
+                    await self._look(connection)
+        finally:
+            self.is_listening = False
+
+    async def _look(self, connection: psycopg.AsyncConnection) -> None:
+        """Wake the streams of runs that are not as the last look saw them. What is notified meanwhile is kept by the
+        connection."""
+        followed = list(self._watches)
+        if not followed:
+            return
+        cursor = await connection.execute(_LOOK, (followed,))
+        for run_id, ledger_seq, state in await cursor.fetchall():
+            watch = self._watches.get(run_id)
+            if watch is not None and watch.seen != (ledger_seq, state):
+                watch.seen = (ledger_seq, state)
+                watch.tell()
 
     def _wake(self, run_id: str) -> None:
-        for event in self._waiters.get(run_id, ()):
-            event.set()
+        watch = self._watches.get(run_id)
+        if watch is not None:
+            watch.tell()

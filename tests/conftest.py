@@ -47,6 +47,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[_LEFT_OUT] = []
     _leave_out("cage", "of the cage", _no_cage, config, items)
     _leave_out("namespaces", "of two hosts", _no_namespaces, config, items)
+    _leave_out("compose", "of the compose file brought up", _no_compose, config, items)
 
 
 def _leave_out(
@@ -66,6 +67,13 @@ def _leave_out(
 
 def _no_cage() -> str | None:
     return "CONSENSUS_TEST_DOCKER names no Docker engine" if _WITHOUT_CAGE else None
+
+
+def _no_compose() -> str | None:
+    """It takes minutes, so only the gate asks for it; entering the network that the engine publishes in needs root."""
+    if not _TEST_DOCKER or os.environ.get("CI") != "true":
+        return "only the gate takes the minutes that it needs (`make compose-proof` does it by itself)"
+    return None if os.geteuid() == 0 else "the engine's network can only be entered as root"
 
 
 def _no_namespaces() -> str | None:

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
+from api import live
 from api.dependencies import Services, ServicesHere, TenantHere
+from api.run_pages import Page, PageKey, Pages
 from workers.errors import InputError, UnavailableError
-from workers.provenance import ledger
-from workers.provenance.ledger import Event
 from workers.provenance.repository import runs
 
 router = APIRouter(prefix="/v1/runs", tags=["events"])
 
 #: Proxies cut a silent stream; a comment after this long keeps it open (`reference/panel.md` §5.5).
 PING_SECONDS = 10.0
-#: A stream looks at the ledger this often even without a notification.
-LOOK_SECONDS = 5.0
-_PAGE = 200
+#: What a look brings while the database is away.
+_NOTHING = Page(messages=(), is_full=False, is_last=False)
 
 
 @router.get(
@@ -40,6 +38,7 @@ _PAGE = 200
 )
 async def events(
     run_id: str,
+    request: Request,
     services: ServicesHere,
     tenant: TenantHere,
     last_event_id: Annotated[str | None, Header(alias="Last-Event-ID")] = None,
@@ -59,56 +58,48 @@ async def events(
             f"there is no event {after} yet to resume behind: the run's last event is {run.ledger_seq}"
         )
     return EventSourceResponse(
-        _stream(services, run_id, tenant, after),
+        _stream(services, request.app.state.run_pages, run_id, tenant, after),
         ping=3600,
         headers={"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"},
     )
 
 
-async def _stream(services: Services, run_id: str, tenant: str, after: int) -> AsyncIterator[ServerSentEvent]:
+async def _stream(
+    services: Services, pages: Pages, run_id: str, tenant: str, after: int
+) -> AsyncIterator[ServerSentEvent | bytes]:
     clock = asyncio.get_running_loop().time
     spoke_at = clock()
-    with services.hub.watching(run_id) as grown:
+    with services.hub.watching(run_id) as watch:
+        version, is_behind = watch.version, True
         while True:
-            grown.clear()
-            try:
-                found, has_ended = await run_in_threadpool(_read, services, run_id, tenant, after)
-            except UnavailableError:
-                found, has_ended = [], False
-            for event in found:
-                after = event.seq
-                yield _message(event)
+            page = _NOTHING
+            # What was read is not read again, but where nobody would tell of more.
+            if is_behind or watch.version != version or not services.hub.is_listening:
+                version = watch.version
+                key = PageKey(tenant_id=tenant, run_id=run_id, version=version, after=after)
+                try:
+                    page = await pages.read(key)
+                    is_behind = False
+                except UnavailableError:
+                    is_behind = True
+            for number, message in page.messages:
+                after = number
+                yield message
                 spoke_at = clock()
-            if has_ended and len(found) < _PAGE:
+            if page.is_last:
                 yield ServerSentEvent(event="end", id=str(after), data="{}")
                 return
-            if not found:
-                await _wait(grown, min(LOOK_SECONDS, max(0.0, spoke_at + PING_SECONDS - clock())))
-                if clock() - spoke_at >= PING_SECONDS:
-                    yield ServerSentEvent(comment="ping")
-                    spoke_at = clock()
-
-
-async def _wait(grown: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(grown.wait(), timeout=seconds)
-    except TimeoutError:
-        return
+            if page.is_full:
+                is_behind = True
+                continue
+            is_told = services.hub.is_listening and not is_behind
+            due = max(0.0, spoke_at + PING_SECONDS - clock())
+            await watch.wait(version, due if is_told else min(live.LOOK_SECONDS, due))
+            if clock() - spoke_at >= PING_SECONDS:
+                yield ServerSentEvent(comment="ping")
+                spoke_at = clock()
 
 
 def _run(services: Services, run_id: str, tenant: str) -> runs.Run:
     with services.database.begin() as connection:
         return runs.get(connection, run_id, tenant_id=tenant)
-
-
-def _read(services: Services, run_id: str, tenant: str, after: int) -> tuple[list[Event], bool]:
-    """Events above `after`, and whether the run had ended when they were read (so that none is missing)."""
-    with services.database.begin() as connection:
-        run = runs.get(connection, run_id, tenant_id=tenant)
-        return ledger.read(connection, run_id, after=after, limit=_PAGE), run.has_ended
-
-
-def _message(event: Event) -> ServerSentEvent:
-    # ASCII only: many readers take U+2028 and its like inside a payload for the end of the line.
-    data = {"seq": event.seq, "at": ledger.stamp(event.at), "kind": event.kind, "payload": event.payload}
-    return ServerSentEvent(event=event.kind, id=str(event.seq), data=json.dumps(data))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 import json
@@ -12,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from api.live import Hub
+from api.live import Hub, Watch
 
 #: Nothing here takes a second; a test that waits this long has failed.
 DEADLINE_SECONDS = 15.0
@@ -53,11 +52,11 @@ class CountingHub(Hub):
         self._changed = threading.Condition()
 
     @contextlib.contextmanager
-    def watching(self, run_id: str) -> Iterator[asyncio.Event]:
+    def watching(self, run_id: str) -> Iterator[Watch]:
         try:
-            with super().watching(run_id) as event:
+            with super().watching(run_id) as watch:
                 self._count(1)
-                yield event
+                yield watch
         finally:
             self._count(-1)
 

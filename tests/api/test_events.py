@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from api import live as live_module
+from api import run_pages as pages_module
 from api.routers import events as events_module
 from tests.api.streams import DEADLINE_SECONDS, Frame, LiveServer, frames
 from tests.integration.stored_runs import AT, append, finish, store_run
@@ -101,7 +102,7 @@ def test_a_resumed_stream_goes_on_with_what_comes_later(database: Database, live
 
 def test_a_ledger_longer_than_a_page_arrives_whole(database: Database, live: LiveServer) -> None:
     store_run(database)
-    many = events_module._PAGE * 2  # with run.created and run.finished two more than two pages
+    many = pages_module.PAGE * 2  # with run.created and run.finished two more than two pages
     for number in range(many):
         append(database, "stage.opened", {"n": number})
     finish(database)
@@ -112,7 +113,7 @@ def test_a_ledger_longer_than_a_page_arrives_whole(database: Database, live: Liv
 def test_an_ended_ledger_of_exactly_one_page_still_gets_its_end(
     database: Database, live: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events_module, "_PAGE", 2)
+    monkeypatch.setattr(pages_module, "PAGE", 2)
     store_run(database)
     finish(database)
     with live.follow() as (_, arriving):
@@ -175,11 +176,27 @@ def test_silence_is_broken_by_pings_and_events_still_come(
         assert next(later).event == "stage.opened"
 
 
+def test_a_quiet_stream_reads_nothing_between_its_pings(
+    database: Database, live: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "PING_SECONDS", 0.01)
+    pages = []
+    store_run(database)
+    with live.follow() as (_, arriving):
+        assert next(arriving).event == "run.created"
+        append(database, "run.started")
+        # By now it listens, and has read whatever was told of.
+        assert next(itertools.dropwhile(lambda frame: frame.comment, arriving)).event == "run.started"
+        monkeypatch.setattr(runs, "get", lambda *_, **__: pages.append(1))
+        assert [next(arriving).comment for _ in range(20)] == ["ping"] * 20
+    assert pages == []
+
+
 def test_pings_come_even_while_the_database_is_looked_at_more_often(
     database: Database, live: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events_module, "PING_SECONDS", 0.1)
-    monkeypatch.setattr(events_module, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(live_module, "LOOK_SECONDS", 0.02)
     store_run(database)
     with live.follow() as (_, arriving):
         next(arriving)
@@ -189,7 +206,8 @@ def test_pings_come_even_while_the_database_is_looked_at_more_often(
 def _terminate_listener(database: Database) -> int:
     with database.begin() as connection:
         rows = connection.execute(
-            text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN %'")
+            text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = :name"),
+            {"name": live_module.APPLICATION_NAME},
         )
         return len(rows.all())
 
@@ -198,7 +216,7 @@ def test_after_a_lost_listener_the_hub_listens_again_and_catches_up(
     database: Database, live: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The streams themselves would look far too late: only the hub can wake this one.
-    monkeypatch.setattr(events_module, "LOOK_SECONDS", 600.0)
+    monkeypatch.setattr(live_module, "LOOK_SECONDS", 600.0)
     monkeypatch.setattr(events_module, "PING_SECONDS", 600.0)
     monkeypatch.setattr(live_module, "_RECONNECT_SECONDS", 0.01)
     store_run(database)
@@ -216,7 +234,9 @@ def test_after_a_lost_listener_the_hub_listens_again_and_catches_up(
 def test_without_any_listener_the_stream_looks_for_itself(
     database: Database, live: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events_module, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(live_module, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(live.hub, "_url", "postgresql://127.0.0.1:1/nowhere")
+    assert _terminate_listener(database) == 1
     monkeypatch.setattr(type(live.hub), "_wake", lambda *_: None)
     store_run(database)
     with live.follow() as (_, arriving):
@@ -228,7 +248,7 @@ def test_without_any_listener_the_stream_looks_for_itself(
 def test_a_database_that_is_away_for_a_moment_costs_no_event(
     database: Database, live: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events_module, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(live_module, "LOOK_SECONDS", 0.05)
     store_run(database)
     with live.follow() as (_, arriving):
         next(arriving)
@@ -250,9 +270,9 @@ def test_a_reader_who_leaves_frees_its_waiter(database: Database, live: LiveServ
     with live.follow() as (_, arriving):
         next(arriving)
         live.hub.wait_until_watched_by(1)
-        assert set(live.hub._waiters) == {"run_1"}
+        assert set(live.hub._watches) == {"run_1"}
     live.hub.wait_until_watched_by(0)
-    assert live.hub._waiters == {}
+    assert live.hub._watches == {}
 
 
 def test_fifty_readers_of_one_run_all_see_everything_in_order(database: Database, live: LiveServer) -> None:
@@ -330,7 +350,7 @@ def test_the_query_may_say_where_to_begin_and_the_header_wins(database: Database
 def test_a_run_that_was_marked_ended_without_new_events_still_ends_its_stream(
     database: Database, live: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events_module, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(live_module, "LOOK_SECONDS", 0.02)
     store_run(database)
     with live.follow() as (_, arriving):
         next(arriving)

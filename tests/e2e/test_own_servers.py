@@ -73,6 +73,22 @@ def _run(api: httpx.Client, run_id: str) -> dict[str, str]:
     return detail
 
 
+def test_worker_and_beat_leave_marks_for_health_checks(own_servers: Installation) -> None:
+    assert own_servers.consensus("migrate").returncode == 0
+    marks = {name: own_servers.home / name for name in ("worker", "scoring", "beat")}
+    started = [
+        own_servers.start("worker", "--queues", "llm,control", "--heartbeat", str(marks["worker"])),
+        own_servers.start("worker", "--queues", "scoring", "--heartbeat", str(marks["scoring"])),
+        own_servers.start("beat", "--heartbeat", str(marks["beat"])),
+    ]
+    until(lambda: "ready." in own_servers.output(), "no worker is ready")
+    until(lambda: all(mark.exists() for mark in marks.values()), own_servers.output())
+
+    for process in started:
+        process.terminate()
+        process.wait(timeout=30)
+
+
 def _reviews(api: httpx.Client, run_ids: list[str]) -> int:
     ledgers = (api.get(f"/v1/runs/{run_id}/provenance").json()["events"] for run_id in run_ids)
     return sum(event["kind"] == "review.arrived" for events in ledgers for event in events)

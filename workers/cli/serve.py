@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from celery import Celery
 
 Port = Annotated[int, typer.Option(min=1, max=65535, help="TCP port on 127.0.0.1")]
+HeartbeatFile = Annotated[
+    Path | None,
+    typer.Option(help="a file to touch whenever the broker has carried something, for health checks"),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -114,6 +118,7 @@ def worker(
             min=0, max=65535, help="serves its metrics there; 0: not; default: the setting METRICS_PORT"
         ),
     ] = None,
+    heartbeat: HeartbeatFile = None,
 ) -> None:
     """Serve queues with one process: threads that wait, one event loop that talks to the models. The queue
     `scoring`, served alone, has processes that compute instead, one a core."""
@@ -126,7 +131,7 @@ def worker(
     if metrics_port is not None:
         settings = settings.model_copy(update={"metrics_port": metrics_port})
     if Queue.SCORING.value in wanted:
-        _score(settings, wanted, concurrency, name)
+        _score(settings, wanted, concurrency, name, heartbeat)
         return
     from workers.celery_app import app, configure
     from workers.tasks import dispatch, pipeline, rescue, scoring, webhooks  # noqa: F401 - registers the tasks
@@ -138,15 +143,24 @@ def worker(
     only_cages = wanted == [Queue.SANDBOX.value]
     threads = concurrency or (settings.sandbox_concurrency if only_cages else settings.llm_concurrency)
     try:
-        _serve(settings, app, name=name, pool="threads", slots=threads, queues=wanted)
+        _serve(settings, app, name=name, pool="threads", slots=threads, queues=wanted, heartbeat=heartbeat)
     finally:
         close_runtime()
         tracing.close()
 
 
-def _serve(settings: Settings, app: Celery, *, name: str, pool: str, slots: int, queues: list[str]) -> None:
+def _serve(
+    settings: Settings,
+    app: Celery,
+    *,
+    name: str,
+    pool: str,
+    slots: int,
+    queues: list[str],
+    heartbeat: Path | None,
+) -> None:
     """Run a worker until it is told to stop, with its metrics on a port if there is to be one."""
-    with _metrics(settings, queues=",".join(queues), slots=slots):
+    with _metrics(settings, queues=",".join(queues), slots=slots), _heartbeat(app, name, heartbeat):
         app.worker_main(
             [
                 *_quiet(settings),
@@ -160,6 +174,25 @@ def _serve(settings: Settings, app: Celery, *, name: str, pool: str, slots: int,
                 f"--loglevel={settings.log_level}",
             ]
         )
+
+
+@contextmanager
+def _heartbeat(app: Celery, name: str, file: Path | None) -> Iterator[None]:
+    if file is None:
+        yield
+        return
+    from celery.signals import worker_ready
+
+    from workers.worker_health import Heartbeat
+
+    file.unlink(missing_ok=True)
+    heartbeat = Heartbeat(app, node=f"{name}@{socket.gethostname()}", file=file)
+    # Not before: nobody would answer, and the pool's processes are made meanwhile.
+    worker_ready.connect(lambda **_: heartbeat.start(), weak=False)
+    try:
+        yield
+    finally:
+        heartbeat.close()
 
 
 def _quiet(settings: Settings) -> list[str]:
@@ -194,7 +227,9 @@ def _metrics(settings: Settings, *, queues: str, slots: int) -> Iterator[None]:
         port.close()
 
 
-def _score(settings: Settings, wanted: list[str], concurrency: int | None, name: str) -> None:
+def _score(
+    settings: Settings, wanted: list[str], concurrency: int | None, name: str, heartbeat: Path | None
+) -> None:
     """Serve the scoring queue with processes."""
     from workers.cli.score import need
 
@@ -209,11 +244,16 @@ def _score(settings: Settings, wanted: list[str], concurrency: int | None, name:
 
     configure(settings)
     processes = concurrency or settings.scoring_processes or len(os.sched_getaffinity(0))
-    _serve(settings, app, name=name, pool="prefork", slots=processes, queues=wanted)
+    _serve(settings, app, name=name, pool="prefork", slots=processes, queues=wanted, heartbeat=heartbeat)
 
 
-def api(port: Port = 8000) -> None:
-    """Serve the HTTP interface on 127.0.0.1."""
+def api(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="TCP port")] = 8000,
+    host: Annotated[
+        str, typer.Option(help="address to listen on; any but a loopback one is open to the network")
+    ] = "127.0.0.1",
+) -> None:
+    """Serve the HTTP interface."""
     settings = prepare()
     if not is_free(port):
         raise UnavailableError(f"port {port} is in use; choose another with --port")
@@ -222,7 +262,7 @@ def api(port: Port = 8000) -> None:
     uvicorn.run(
         "api.app:from_environment",
         factory=True,
-        host="127.0.0.1",
+        host=host,
         port=port,
         log_config=None,
         log_level=settings.log_level.lower(),
@@ -230,12 +270,17 @@ def api(port: Port = 8000) -> None:
     )
 
 
-def beat() -> None:
+def beat(
+    heartbeat: HeartbeatFile = None,
+) -> None:
     """Send the periodic tasks (one process per installation)."""
     settings = prepare()
     from workers.celery_app import configure
 
     app = configure(settings)
+    if heartbeat is not None:
+        heartbeat.unlink(missing_ok=True)
+    app.conf.update(heartbeat_file=heartbeat)
     with tempfile.TemporaryDirectory(prefix="consensus-beat-") as folder:
         app.start(
             [
