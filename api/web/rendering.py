@@ -77,7 +77,7 @@ class PageRoute(APIRoute):
                 return error_page(*known, str(error))
             except RequestValidationError as error:
                 return error_page(422, "This cannot be shown", sentence_of(error.errors()))
-            except Exception as error:  # noqa: BLE001 - whatever it is, a person is looking at this page
+            except Exception as error:
                 log.error("web.unexpected", path=request.url.path, exc_info=error)
                 return error_page(500, "Unexpected error", "It is in the server's log.")
 

@@ -70,7 +70,14 @@ def list_page(
 @router.get("/submit")
 def submit_page(services: ServicesHere, team: _TeamName = None) -> Response:
     teams = [entry for entry in api_teams.list_teams(services) if entry.error is None]
-    return render("submit.html", values={"teams": teams, "chosen": team or "consensus"})
+    return render(
+        "submit.html",
+        values={
+            "teams": teams,
+            "names": [(e.name, e.description) for e in teams],
+            "chosen": team or "consensus",
+        },
+    )
 
 
 @router.get("/runs/{run_id}")
