@@ -114,7 +114,7 @@ def create_app(services: Services) -> FastAPI:
         app.include_router(module.router, responses=errors.DESCRIBED)
     for module in (trajectories, scorings, scoring_reports):
         app.include_router(module.router, responses=errors.DESCRIBED)
-    app.include_router(pages.router)
+    pages.install(app)
     return app
 
 
