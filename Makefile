@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test check format bench gate chaos two-hosts compose-env compose-proof streaming delivery clean
+.PHONY: help install run up test check format bench gate chaos two-hosts compose-env compose-proof streaming screenshots delivery clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -65,6 +65,9 @@ streaming: install ## how soon 500 clients see a review that was committed
 
 delivery: install ## what the broker's delivery settings are worth, beside others
 	$(BIN)/python benchmarks/delivery.py
+
+screenshots: install ## pictures of every page into docs/screenshots; needs chromium
+	$(BIN)/python -m tests.e2e.web.screenshots docs/screenshots
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info

@@ -14,6 +14,7 @@ from api import errors
 from api.batch_watch import Watches
 from api.cut_streams import CutStreams
 from api.dependencies import MAX_BODY_BYTES, Services
+from api.foreign_pages import ForeignPages
 from api.live import Hub
 from api.metrics.scrape import Scrape, Sources
 from api.metrics.traffic import Measured
@@ -35,6 +36,7 @@ from api.routers import (
     trajectories,
 )
 from api.run_pages import Pages, read_page
+from api.web import pages
 from workers.celery_app import configure
 from workers.enqueue import broker_problem, queue_depths, send_dispatch, send_parts, send_sweep, submit_run
 from workers.errors import SettingsError
@@ -108,6 +110,7 @@ def create_app(services: Services) -> FastAPI:
         )
     )
     app.add_middleware(CutStreams)
+    app.add_middleware(ForeignPages)
     app.add_middleware(BodyLimit, larger={"/v1/trajectories": services.max_upload_bytes})
     app.add_middleware(Measured, traffic=app.state.scrape.traffic)
     errors.install(app)
@@ -128,6 +131,7 @@ def create_app(services: Services) -> FastAPI:
         app.include_router(module.router, responses=errors.DESCRIBED)
     for module in (trajectories, scorings, scoring_reports):
         app.include_router(module.router, responses=errors.DESCRIBED)
+    pages.install(app)
     return app
 
 

@@ -96,7 +96,7 @@ def problem(
 def install(app: FastAPI) -> None:
     app.add_exception_handler(ConsensusError, _consensus)
     app.add_exception_handler(RequestValidationError, _validation)
-    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(HTTPException, http_problem)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -104,10 +104,14 @@ async def _consensus(_: Request, error: Exception) -> ProblemResponse:
     if isinstance(error, SpecLinesError):
         errors = [{"field": f"line {line}", "message": message} for line, message in error.faults]
         return problem(422, _CANNOT_BE_USED, str(error), errors=errors, bad_lines=error.count)
-    for kind, status, title in _STATUS:
-        if isinstance(error, kind):
-            return problem(status, title, str(error))
-    return await _unexpected(_, error)
+    if not isinstance(error, ConsensusError) or (known := status_of(error)) is None:
+        return await _unexpected(_, error)
+    return problem(*known, str(error))
+
+
+def status_of(error: ConsensusError) -> tuple[int, str] | None:
+    """Status and title of an error; None for one that no answer should name."""
+    return next(((status, title) for kind, status, title in _STATUS if isinstance(error, kind)), None)
 
 
 async def _validation(_: Request, error: Exception) -> ProblemResponse:
@@ -143,7 +147,8 @@ def _field(place: tuple[Any, ...]) -> str:
     return ".".join(parts) or str(place[0] if place else "body")
 
 
-async def _http(request: Request, error: Exception) -> ProblemResponse:
+async def http_problem(request: Request, error: Exception) -> ProblemResponse:
+    """What the framework refused: an unknown address, a wrong method, a body that is none."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     titles = {
         404: "Not found",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -48,6 +49,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     _leave_out("cage", "of the cage", _no_cage, config, items)
     _leave_out("namespaces", "of two hosts", _no_namespaces, config, items)
     _leave_out("compose", "of the compose file brought up", _no_compose, config, items)
+    _leave_out("browser", "of pages in a browser", _no_browser, config, items)
 
 
 def _leave_out(
@@ -74,6 +76,9 @@ def _no_compose() -> str | None:
     if not _TEST_DOCKER or os.environ.get("CI") != "true":
         return "only the gate takes the minutes that it needs (`make compose-proof` does it by itself)"
     return None if os.geteuid() == 0 else "the engine's network can only be entered as root"
+def _no_browser() -> str | None:
+    is_missing = shutil.which("chromium") is None and os.environ.get("CI") != "true"
+    return "there is no chromium here" if is_missing else None
 
 
 def _no_namespaces() -> str | None:
