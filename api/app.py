@@ -27,15 +27,18 @@ from api.routers import (
     results,
     runs,
     scoring_reports,
+    scoring_runs,
     scorings,
     teams,
     trajectories,
+    trajectory_runs,
 )
 from api.web import pages
 from workers.celery_app import configure
 from workers.enqueue import broker_problem, send_dispatch, send_parts, send_sweep, submit_run
 from workers.errors import SettingsError
 from workers.governor.look import look
+from workers.inspection.inspector import Inspector
 from workers.provenance.session import Database
 from workers.providers.prices import price_of
 from workers.providers.registry import enabled
@@ -93,6 +96,7 @@ def create_app(services: Services) -> FastAPI:
     )
     app.state.services = services
     app.state.batch_watches = Watches()
+    app.state.inspector = Inspector(services.database)
     app.add_middleware(CutStreams)
     app.add_middleware(BodyLimit, larger={"/v1/trajectories": services.max_upload_bytes})
     errors.install(app)
@@ -110,7 +114,7 @@ def create_app(services: Services) -> FastAPI:
         health,
     ):
         app.include_router(module.router, responses=errors.DESCRIBED)
-    for module in (trajectories, scorings, scoring_reports):
+    for module in (trajectories, trajectory_runs, scorings, scoring_runs, scoring_reports):
         app.include_router(module.router, responses=errors.DESCRIBED)
     app.include_router(pages.router)
     return app
