@@ -110,7 +110,7 @@ async def test_nights_are_listed_with_what_changed(
 ) -> None:
     desk.score()
     first = desk.score(schedule="nightly", night="2026-03-01")
-    write_run(tmp_path / "more/new_pta.json", FIX, model="beta")
+    write_run(tmp_path / "more/new_pta.json", search("fresh"), LOOK, FIX, CHECK, model="beta")
     desk.upload(tmp_path / "more")
     second = desk.score(schedule="nightly", night="2026-03-02")
     desk.score(schedule="weekly", night="2026-03-02")
@@ -118,7 +118,7 @@ async def test_nights_are_listed_with_what_changed(
     assert [night["scoring_id"] for night in nights] == [second.scoring_id, first.scoring_id]
     later, earlier = nights
     assert (earlier["changes"], earlier["night_before"]) == (None, None)
-    assert (later["night_before"], later["changes"]["gone"]) == ("2026-03-01", 0)
+    assert (later["night_before"], later["changes"]["new"]) == ("2026-03-01", 1)
     # Seven of nine runs with an outcome passed, one of the seven by luck.
     assert earlier["pass_rate"] == pytest.approx(7 / 9)
     assert earlier["lucky_share"] == pytest.approx(1 / 7)

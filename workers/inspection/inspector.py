@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from workers.errors import UnavailableError
 from workers.inspection.address import RunAddress
+from workers.inspection.night import Night, night_of
 from workers.inspection.shelf import Shelf
 from workers.provenance.repository import scored_runs, scorings, trajectory_files
 from workers.provenance.repository.scored_runs import Filters, ListedRun, Standing
@@ -19,7 +20,6 @@ from workers.provenance.session import Database
 if TYPE_CHECKING:
     from workers.inspection.alignment import Aligned
     from workers.inspection.charts import Charts
-    from workers.inspection.night import Night
     from workers.inspection.opened import OpenedRun
     from workers.inspection.opening import Record
 
@@ -109,12 +109,9 @@ class Inspector:
 
     def nights(self, schedule: str | None, *, tenant_id: str, limit: int) -> list[Night]:
         """The nights of one schedule or of all, the newest first."""
-        with _scorer():
-            from workers.inspection.night import night_of
-
-            with self._database.begin() as connection:
-                found = scorings.nights(connection, tenant_id=tenant_id, schedule=schedule, limit=limit)
-            return [night_of(scoring, texts) for scoring, texts in found]
+        with self._database.begin() as connection:
+            found = scorings.nights(connection, tenant_id=tenant_id, schedule=schedule, limit=limit)
+        return [night_of(scoring, texts) for scoring, texts in found]
 
     def _all_runs(self, scoring_id: str, tenant_id: str) -> Iterator[ListedRun]:
         after: scored_runs.Cursor | None = None

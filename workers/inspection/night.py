@@ -6,10 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from workers.agentlens.tier import Tier
+from workers.inspection.figures import figures
 from workers.provenance.repository.scorings import Scoring
-
-_PASSING = (Tier.IDEAL, Tier.SOLID, Tier.LUCKY)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +36,7 @@ class Night:
 def night_of(scoring: Scoring, texts: Mapping[str, Any]) -> Night:
     """The figures of a night; texts: its `summary` and `comparison`, decoded."""
     summary, comparison = texts["summary"], texts["comparison"]
-    # By the profile that drives each run's tier, which may be another where there is no reference.
-    by_tier = {} if summary is None else summary["cost"]["by_tier"]
-    tiers = {name: of["runs"] for name, of in by_tier.items()}
-    passes = sum(tiers.get(tier.value, 0) for tier in _PASSING)
-    models = [] if summary is None else summary["models"]
-    judged = sum(entry["runs"] for entry in models)
+    found = None if summary is None else figures(summary)
     return Night(
         schedule=scoring.schedule or "",
         night=scoring.night or "",
@@ -53,12 +46,10 @@ def night_of(scoring: Scoring, texts: Mapping[str, Any]) -> Night:
         runs=None if summary is None else summary["runs"],
         reused=scoring.reused_count,
         computed=scoring.computed_count,
-        pass_rate=sum(entry["passed"] for entry in models) / judged if judged else None,
-        mean_score=sum(entry["runs"] * entry["quality"]["value"] for entry in models) / judged
-        if judged
-        else None,
-        lucky_share=tiers.get(Tier.LUCKY.value, 0) / passes if passes else None,
-        tiers=tiers,
+        pass_rate=None if found is None else found.pass_rate,
+        mean_score=None if found is None else found.mean_score,
+        lucky_share=None if found is None else found.lucky_share,
+        tiers={} if found is None else found.tiers,
         changes=None if comparison is None else comparison["counts"],
         night_before=None if comparison is None else comparison["night"],
         moves=() if comparison is None else tuple(comparison["moves"]),
