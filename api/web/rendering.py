@@ -6,16 +6,20 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import cache
 from typing import Any
 
+import structlog
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChainableUndefined, Environment, PackageLoader
+from markupsafe import Markup
 
 from api.errors import sentence_of, status_of
 from api.web import static_files
-from api.web.wording import FILTERS
+from api.web.wording import FILTERS, plain
 from workers.errors import ConsensusError
+
+log = structlog.get_logger(__name__)
 
 #: No script and no style but our own files, and nothing from anywhere else.
 _POLICY = (
@@ -32,17 +36,23 @@ _HEADERS = {
 
 @cache
 def templates() -> Environment:
-    """Every value is escaped, and a name that a page forgot to give is an error."""
+    """Every value is escaped. What a ledger of another version does not have costs its own words, not the page."""
     made = Environment(
         loader=PackageLoader("api.web"),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=ChainableUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.filters.update(FILTERS)
     made.globals["static"] = static_files.address
     return made
+
+
+def _shown(value: Any) -> Any:
+    """No text reaches a page with characters that would turn it around; what is markup is our own already."""
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def render(template: str, *, status: int = 200, values: Mapping[str, Any]) -> HTMLResponse:
@@ -67,6 +77,9 @@ class PageRoute(APIRoute):
                 return error_page(*known, str(error))
             except RequestValidationError as error:
                 return error_page(422, "This cannot be shown", sentence_of(error.errors()))
+            except Exception as error:
+                log.error("web.unexpected", path=request.url.path, exc_info=error)
+                return error_page(500, "Unexpected error", "It is in the server's log.")
 
         return shown
 

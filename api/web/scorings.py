@@ -151,7 +151,6 @@ def leaderboard_page(
 
 @router.get("/nights")
 def nights_page(
-    services: ServicesHere,
     inspector: InspectorHere,
     tenant: TenantHere,
     schedule: Annotated[PlainText | None, Query(max_length=63)] = None,

@@ -5,12 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any
+from urllib.parse import urlencode
 
 from workers.cli.money import money
 
 #: Characters that turn text around or hide it: shown as U+FFFD, so that code on a page reads as it runs.
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
+)
 
 
 def plain(text: object) -> str:
@@ -38,12 +42,12 @@ def percent(share: float | None) -> str:
     return "–" if share is None else f"{int(100 * share + 1e-9)} %"
 
 
-def dollars(usd: float | None) -> str:
+def dollars(usd: float | Decimal | None) -> str:
     """US dollars; `–` where no price is known."""
-    return "–" if usd is None else money(usd)
+    return "–" if usd is None else money(float(usd))
 
 
-def length(seconds: float | None) -> str:
+def duration(seconds: float | None) -> str:
     """A length of time in its two largest units: `0.4 s`, `18 s`, `3 min 5 s`, `3 h 20 min`."""
     if seconds is None:
         return "–"
@@ -87,6 +91,11 @@ def excerpt(text: object, letters: int = 140) -> str:
     return line if len(line) <= letters else line[: letters - 1].rstrip() + "…"
 
 
+def query(filters: Mapping[str, object]) -> str:
+    """A query string of what is set."""
+    return urlencode({name: str(value) for name, value in filters.items() if value})
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "plain": plain,
     "many": many,
@@ -94,9 +103,10 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number,
     "percent": percent,
     "dollars": dollars,
-    "length": length,
+    "duration": duration,
     "size": size,
     "moment": moment,
     "iso": iso,
     "excerpt": excerpt,
+    "query": query,
 }
