@@ -129,8 +129,8 @@ class Round:
         seats = self.of(stage)
         if not seats:
             order = list(Stage)
-            later = order[order.index(stage) + 1 :]
-            return "passed over" if any(self.of(following) for following in later) else "expected"
+            later = [seat for following in order[order.index(stage) + 1 :] for seat in self.of(following)]
+            return "passed over" if any(seat.state != "expected" for seat in later) else "expected"
         states = {seat.state for seat in seats}
         for word in ("thinking", "waiting", "expected"):
             if word in states:
