@@ -35,6 +35,10 @@ function rowOf(row) {
   return made;
 }
 
+const watcher = new IntersectionObserver((entries) => {
+  if (entries.some((entry) => entry.isIntersecting)) load();
+}, { rootMargin: "600px" });
+
 let isLoading = false;
 async function load() {
   if (isLoading || data.next === null) return;
@@ -47,6 +51,9 @@ async function load() {
     body.append(...found.rows.map(rowOf));
     data.next = found.next_from;
     if (data.next === null) more.remove();
+    // Whether it is still near is only told anew to those who ask anew.
+    watcher.unobserve(more);
+    if (data.next !== null) watcher.observe(more);
   } catch (error) {
     more.textContent = `Try again: ${error.message}`;
   } finally {
@@ -56,8 +63,6 @@ async function load() {
 
 if (more) {
   more.addEventListener("click", (event) => { event.preventDefault(); load(); });
-  new IntersectionObserver((entries) => {
-    if (entries.some((entry) => entry.isIntersecting)) load();
-  }, { rootMargin: "600px" }).observe(more);
+  watcher.observe(more);
 }
 document.documentElement.dataset.ready = "true";
