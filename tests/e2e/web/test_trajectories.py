@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.web.conftest import Site
+from tests.e2e.web.habits import make_nights, run_of, score, upload
+from tests.e2e.web.site import Site
 from tests.integration.scoring_desk import atif, write
 from tests.recorded_runs import CHECK, FIX, LOOK, search, write_cohort, write_run
 
@@ -24,32 +24,9 @@ def scored(site: Site, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = write_cohort(tmp_path_factory.mktemp("cohort"))
     wander = [search(f"away_{number}") for number in range(4)]
     write_run(folder / "4/wanders_pta.json", LOOK, *wander, *[LOOK] * 3, FIX, CHECK, CHECK, model="gamma")
+    make_nights(site, tmp_path_factory.mktemp("nights"), nights=2)
     upload(site, folder, "cohort")
     return score(site, "cohort")
-
-
-def upload(site: Site, folder: Path, upload_set: str) -> None:
-    parts = [
-        ("file", (path.relative_to(folder).as_posix(), path.read_bytes()))
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    ]
-    answer = httpx.post(f"{site.url}/v1/trajectories", params={"set": upload_set}, files=parts, timeout=60)
-    assert answer.json()["refused"] == 0
-
-
-def score(site: Site, upload_set: str) -> str:
-    answer = httpx.post(f"{site.url}/v1/scorings", json={"upload_set": upload_set}, timeout=60)
-    scoring_id = str(answer.json()["id"])
-    site.ended(f"/v1/scorings/{scoring_id}")
-    assert site.get(f"/v1/scorings/{scoring_id}")["state"] == "finished"
-    return scoring_id
-
-
-def run_of(site: Site, scoring_id: str, path: str) -> str:
-    """The address of a run of a scoring."""
-    listed = site.get(f"/v1/scorings/{scoring_id}/runs?limit=500")["runs"]
-    return next(str(run["run"]) for run in listed if run["path"] == path)
 
 
 def chosen(page: Page, index: int) -> None:
@@ -202,6 +179,19 @@ def test_a_run_can_be_used_on_a_phone(
         tab.goto(f"{site.url}{address}")
         accessible(tab)
         assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
+
+
+def test_nights_are_compared_with_the_night_before(
+    site: Site, page: Page, accessible: Checked, scored: str
+) -> None:
+    page.goto(f"{site.url}/nights")
+    accessible(page)
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.last).to_contain_text("the first night")
+    expect(rows.first).to_contain_text("in another tier")
+    rows.first.get_by_role("link").click()
+    expect(page.get_by_role("heading", name="Since the night of 2026-03-01")).to_be_visible()
 
 
 def test_pages_say_all_of_it_without_a_script(site: Site, new_page: Callable[..., Page], scored: str) -> None:

@@ -3,15 +3,14 @@ page that grows with the run."""
 
 from __future__ import annotations
 
-import json
 import time
 
 import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.web.conftest import Site
-from tests.recorded_runs import CHECK, FIX, LOOK, document, search
+from tests.e2e.web.habits import upload, write_long
+from tests.e2e.web.site import Site
 
 STEPS = 500
 LONG_AT = 250
@@ -35,22 +34,12 @@ async ([key, index]) => {
 
 
 @pytest.fixture(scope="module")
-def long_run(site: Site) -> str:
+def long_run(site: Site, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The id of an uploaded run of 500 steps, one of which printed a megabyte."""
-    kinds = (LOOK, FIX, CHECK)
-    taken = [search(f"word_{number}") if number % 4 == 0 else kinds[number % 3] for number in range(STEPS)]
-    made = document(*taken, problem="long", seen="as expected")
-    # State 0 is where a run of this format begins, before its first step.
-    entry = made["states"][f"state_{LONG_AT + 1}"]["log_entry"]
-    entry["response_preview"] = ("0123456789" * 9 + "end of it\n") * (LONG_CHARS // 100)
-    body = json.dumps(made).encode()
-    answer = httpx.post(
-        f"{site.url}/v1/trajectories",
-        params={"set": "long"},
-        files=[("file", ("long/run_pta.json", body))],
-        timeout=60,
+    path = write_long(
+        tmp_path_factory.mktemp("long") / "run_pta.json", steps=STEPS, long_at=LONG_AT, long_chars=LONG_CHARS
     )
-    assert answer.json()["stored"] == 1
+    upload(site, path.parent, "long")
     return str(site.get("/v1/trajectories?set=long")["trajectories"][0]["id"])
 
 
