@@ -14,6 +14,7 @@ from api import errors
 from api.batch_watch import Watches
 from api.cut_streams import CutStreams
 from api.dependencies import MAX_BODY_BYTES, Services
+from api.foreign_pages import ForeignPages
 from api.live import Hub
 from api.routers import (
     batch_control,
@@ -98,6 +99,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.batch_watches = Watches()
     app.state.inspector = Inspector(services.database)
     app.add_middleware(CutStreams)
+    app.add_middleware(ForeignPages)
     app.add_middleware(BodyLimit, larger={"/v1/trajectories": services.max_upload_bytes})
     errors.install(app)
     for module in (
