@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import delete
 
 from tests.integration.scoring_desk import Desk, atif, write
 from tests.recorded_runs import CHECK, FIX, LOOK, document, search, write_cohort, write_run
+from workers.provenance.scoring_models import reading_runs
 from workers.provenance.session import Database
 
 LONG = 1_000_000
@@ -226,6 +229,35 @@ async def test_an_upload_in_place_of_another_is_shown_at_once(
     desk.upload(tmp_path / "runs")
     assert (await files(client)) == {"a_pta.json": file_id}
     assert (await shown(client, file_id))["overview"]["steps"] == 3
+
+
+async def test_a_reference_that_cannot_be_drawn_any_more_is_not_made_up(
+    client: httpx.AsyncClient, desk: Desk, tmp_path: Path
+) -> None:
+    desk.upload(write_cohort(tmp_path / "runs"))
+    scoring_id = desk.score().scoring_id
+    with desk.database.begin() as connection:
+        connection.execute(delete(reading_runs))
+    runs = [await shown(client, f"{scoring_id}.{place}") for place in range(10)]
+    referenced = [run for run in runs if run["assessment"]["reference"] is not None]
+    # The six of p1, and of p2 the failure: a pass there has only one other pass.
+    assert len(referenced) == 7
+    for run in referenced:
+        assert "cannot be drawn any more" in run["note"]
+        assert run["overview"]["matched"] == []
+    assert {run["note"] for run in runs if run not in referenced} == {None}
+
+
+async def test_without_the_scorers_libraries_the_answer_says_what_to_install(
+    client: httpx.AsyncClient, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run(tmp_path / "runs/a_pta.json", LOOK)
+    desk.upload(tmp_path / "runs")
+    (file_id,) = (await files(client)).values()
+    monkeypatch.setitem(sys.modules, "workers.inspection.opening", None)
+    answer = await client.get(f"/v1/trajectories/{file_id}")
+    assert answer.status_code == 503
+    assert "pip install 'consensus[score]'" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(

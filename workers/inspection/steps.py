@@ -109,11 +109,15 @@ class Step:
 def steps(opened: OpenedRun, first: int, count: int) -> list[Step]:
     """The steps from `first` on, at most `count`."""
     states = opened.run.trajectory.states[first : first + count]
-    findings = waste_of(opened)
+    wasted: dict[int, list[Mapping[str, Any]]] = {}
+    for finding in waste_of(opened):
+        for index in finding["steps"]:
+            if first <= index < first + count:
+                wasted.setdefault(index, []).append(finding)
     divergence = None if opened.document is None else opened.document["divergence"]
     segments = [] if divergence is None else divergence["segments"]
     return [
-        _step(opened, first + offset, state, findings, divergence, segments)
+        _step(opened, first + offset, state, wasted.get(first + offset, ()), divergence, segments)
         for offset, state in enumerate(states)
     ]
 
@@ -158,7 +162,6 @@ def _step(
                 steps=tuple(finding["steps"][:50]),
             )
             for finding in findings
-            if index in finding["steps"]
         ),
         node=None if held is None else _node(opened, held),
         is_off=any(segment["start"] <= index <= segment["end"] for segment in segments),

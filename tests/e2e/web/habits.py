@@ -98,9 +98,9 @@ def write_habits(folder: Path, *, runs: int = 4, seed: int = 7) -> Path:
     return folder
 
 
-def write_long(path: Path, *, steps: int, long_at: int, long_chars: int) -> Path:
+def write_long(path: Path, *, steps: int, long_at: int, long_chars: int, seed: int) -> Path:
     """A run of many steps, one of which printed very much."""
-    chance = random.Random(3)
+    chance = random.Random(seed)
     taken: list[Step] = []
     while len(taken) < steps:
         taken += steps_of(

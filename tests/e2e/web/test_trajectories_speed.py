@@ -9,7 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.web.habits import upload, write_long
+from tests.e2e.web.habits import run_of, score, upload, write_long
 from tests.e2e.web.site import Site
 
 STEPS = 500
@@ -35,18 +35,19 @@ async ([key, index]) => {
 
 @pytest.fixture(scope="module")
 def long_run(site: Site, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The id of an uploaded run of 500 steps, one of which printed a megabyte."""
-    path = write_long(
-        tmp_path_factory.mktemp("long") / "run_pta.json", steps=STEPS, long_at=LONG_AT, long_chars=LONG_CHARS
-    )
-    upload(site, path.parent, "long")
-    return str(site.get("/v1/trajectories?set=long")["trajectories"][0]["id"])
+    """A scored run of 500 steps, one of which printed a megabyte, with a reference of two more such runs."""
+    folder = tmp_path_factory.mktemp("long")
+    for seed in range(3):
+        chars = LONG_CHARS if seed == 0 else 1_000
+        write_long(folder / f"{seed}_pta.json", steps=STEPS, long_at=LONG_AT, long_chars=chars, seed=seed)
+    upload(site, folder, "long")
+    return run_of(site, score(site, "long"), "0_pta.json")
 
 
 def test_a_long_run_is_usable_at_once_and_moves_without_waiting(
     site: Site, page: Page, long_run: str, record_property: pytest.RecordProperty
 ) -> None:
-    # The scorer's libraries are loaded by whoever opens the first run.
+    # Whoever opens the first run loads the scorer's libraries; the file is read then too.
     site.get(f"/v1/trajectories/{long_run}")
     begun = time.monotonic()
     page.goto(f"{site.url}/trajectories/{long_run}", wait_until="commit")
@@ -89,11 +90,20 @@ def test_a_megabyte_comes_when_it_is_asked_for_and_in_pieces(site: Site, page: P
     assert page.evaluate(MOVE, ["j", LONG_AT + 1]) < WORST_MOVE_SECONDS
     # Nobody asked for the whole.
     assert max(fetched) < 400_000
-    whole = httpx.get(f"{site.url}{page.locator('[data-field=observation-whole]').get_attribute('href')}")
-    assert whole.text == "as expected"
     page.evaluate(MOVE, ["k", LONG_AT])
     address = page.locator("[data-field=observation-whole]").get_attribute("href")
     assert len(httpx.get(f"{site.url}{address}").text) == LONG_CHARS
+
+
+def test_a_large_reference_is_drawn_when_somebody_comes_near_it(
+    site: Site, page: Page, long_run: str
+) -> None:
+    page.goto(f"{site.url}/trajectories/{long_run}")
+    expect(page.locator("html[data-ready]")).to_be_attached()
+    assert page.locator(".tree").count() == 0
+    page.locator("#tree-later").scroll_into_view_if_needed()
+    expect(page.locator(".tree svg")).to_be_visible()
+    assert page.locator(".tree circle").count() > 600
 
 
 def test_two_long_runs_side_by_side_come_some_rows_at_a_time(site: Site, page: Page, long_run: str) -> None:
