@@ -118,7 +118,7 @@ def create_app(services: Services) -> FastAPI:
         app.include_router(module.router, responses=errors.DESCRIBED)
     for module in (trajectories, trajectory_runs, scorings, scoring_runs, scoring_reports):
         app.include_router(module.router, responses=errors.DESCRIBED)
-    app.include_router(pages.router)
+    pages.install(app)
     return app
 
 

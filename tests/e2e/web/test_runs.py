@@ -76,7 +76,7 @@ def test_a_dropped_connection_is_said_and_the_page_goes_on_where_it_was(
     expected_errors += ["net::ERR_"]
     run_id = site.submit(spec=SPECS["toposort"])
     page.goto(f"{line.url}/runs/{run_id}")
-    expect(page.locator(".seat--done")).to_have_count(1)
+    expect(page.locator(".seat--done").first).to_be_visible()
     line.cut()
     expect(page.locator("#away")).to_be_visible()
     expect(page.locator("#away")).to_contain_text("The connection was lost at")
@@ -105,6 +105,29 @@ def test_a_connection_that_comes_back_while_the_run_goes_on_is_followed_again(
     line.mend()
     expect(page.locator("#away")).to_be_hidden()
     expect(page.locator("#verdict")).to_be_visible()
+
+
+def test_a_stream_that_has_nothing_more_to_say_is_no_lost_connection(page: Page, site: Site) -> None:
+    # As when the line breaks between a run's last event and the stream's end: whoever comes back gets a 204.
+    page.route("**/events*", lambda route: route.fulfill(status=204))
+    run_id = site.submit(spec=SPECS["roman"])
+    page.goto(f"{site.url}/runs/{run_id}")
+    expect(page.locator("#verdict")).to_be_visible()
+    expect(page.locator("#away")).to_be_hidden()
+
+
+def test_a_server_that_answers_with_errors_is_asked_again_and_then_followed(
+    page: Page, site: Site, expected_errors: Expected
+) -> None:
+    expected_errors += ["503"]
+    page.route("**/events*", lambda route: route.fulfill(status=503))
+    page.route("**/live", lambda route: route.fulfill(status=503))
+    run_id = site.submit(spec=SPECS["word-wrap"])
+    page.goto(f"{site.url}/runs/{run_id}")
+    expect(page.locator("#away")).to_be_visible()
+    page.unroute_all()
+    expect(page.locator("#verdict")).to_be_visible()
+    expect(page.locator("#away")).to_be_hidden()
 
 
 def test_a_run_is_cancelled_by_a_button_that_asks_once_more(page: Page, site: Site) -> None:
