@@ -10,6 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.e2e.web import trajectory_scenes
 from tests.e2e.web.site import SPECS, Site, serving
 
 #: A repository is no place for large pictures.
@@ -63,7 +64,15 @@ RUNS: Sequence[Scene] = (
     Scene(name="runs-dark", path=lambda _: "/runs", scheme="dark"),
     Scene(name="team-with-faults", path=lambda _: "/teams/wrong"),
 )
-SCENES = (*RUNS,)
+TRAJECTORIES: Sequence[Scene] = (
+    Scene(name="scoring", path=trajectory_scenes.scoring_page),
+    Scene(name="trajectory-dark", path=trajectory_scenes.run_page, scheme="dark"),
+    Scene(name="trajectory-phone", path=trajectory_scenes.run_page, size=PHONE, scroll_to="#steps"),
+    Scene(name="compare", path=trajectory_scenes.compare_page),
+    Scene(name="leaderboard-dark", path=trajectory_scenes.leaderboard_page, scheme="dark"),
+    Scene(name="nights", path=trajectory_scenes.nights_page),
+)
+SCENES = (*RUNS, *TRAJECTORIES)
 
 
 def take(scene: Scene, site: Site, browser: Browser, folder: Path) -> int:
