@@ -151,11 +151,13 @@ def leaderboard_page(
 
 @router.get("/nights")
 def nights_page(
+    services: ServicesHere,
     inspector: InspectorHere,
     tenant: TenantHere,
     schedule: Annotated[PlainText | None, Query(max_length=63)] = None,
 ) -> Response:
-    known = sorted({night.schedule for night in inspector.nights(None, tenant_id=tenant, limit=400)})
+    with services.database.begin() as connection:
+        known = scoring_rows.schedule_names(connection, tenant_id=tenant)
     chosen = schedule or (known[0] if known else None)
     found = [] if chosen is None else inspector.nights(chosen, tenant_id=tenant, limit=_NIGHTS_SHOWN)
     drawn = [night for night in reversed(found) if night.runs is not None]

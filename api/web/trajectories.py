@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Response
@@ -10,12 +11,14 @@ from api.dependencies import InspectorHere, Services, ServicesHere, TenantHere, 
 from api.inspection_schemas import ListedRunOut, RunOut, UploadSetOut
 from api.plain_text import PlainText
 from api.routers import scoring_runs, trajectories, trajectory_runs
+from api.scoring_schemas import TrajectoryOut
 from api.web.embedded import for_script
 from api.web.rendering import PageRoute, render
 from workers.errors import InputError
 from workers.inspection.address import RunAddress
 from workers.provenance.repository import trajectory_files
 from workers.provenance.repository.scored_runs import Order
+from workers.trajectories import is_log_name
 
 if TYPE_CHECKING:
     from workers.inspection.opened import OpenedRun
@@ -45,6 +48,7 @@ def list_page(
         values={
             "files": page.trajectories,
             "next_cursor": page.next_cursor,
+            "beside": {file.id for file in page.trajectories if _lies_beside(file)},
             "sets": upload_sets(services, tenant),
             "chosen_set": upload_set or "",
             "chosen_path": path or "",
@@ -52,6 +56,12 @@ def list_page(
             "max_file_bytes": services.max_trajectory_bytes,
         },
     )
+
+
+def _lies_beside(file: TrajectoryOut) -> bool:
+    """Whether a file's name says that it is read with another one."""
+    name = PurePosixPath(file.path)
+    return file.role == "beside" or not (is_log_name(name) or name.name == "base_state.json")
 
 
 def upload_sets(services: Services, tenant: str) -> list[UploadSetOut]:

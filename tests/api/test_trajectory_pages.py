@@ -82,6 +82,27 @@ async def test_uploaded_files_are_listed_and_lead_to_their_runs(
     assert "No finished scoring holds this run" in run
 
 
+async def test_files_that_lie_beside_logs_lead_nowhere(
+    client: httpx.AsyncClient, desk: Desk, tmp_path: Path
+) -> None:
+    write(tmp_path / "runs/trial/trajectory.json", atif("ls"))
+    write(tmp_path / "runs/trial/result.json", "{}")
+    desk.upload(tmp_path / "runs")
+    text = await page(client, "/trajectories")
+    assert re.findall(r'<td class="cell-path"><a [^>]+>([^<]+)</a>', text) == ["trial/trajectory.json"]
+    assert re.search(r"trial/result\.json\s*<span class=\"tag\">beside a log</span>", text)
+
+
+async def test_a_text_that_is_cut_says_how_much_is_missing(
+    client: httpx.AsyncClient, desk: Desk, tmp_path: Path
+) -> None:
+    edit = (FIX[0], {**FIX[1], "newString": "x" * 5_000})
+    write_run(tmp_path / "runs/a_pta.json", edit)
+    desk.upload(tmp_path / "runs")
+    (file,) = (await client.get("/v1/trajectories")).json()["trajectories"]
+    assert "… 3,000 more characters" in await page(client, f"/trajectories/{file['id']}")
+
+
 async def test_a_scored_run_is_all_there_without_a_script(
     client: httpx.AsyncClient, desk: Desk, tmp_path: Path
 ) -> None:

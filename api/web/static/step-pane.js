@@ -3,6 +3,14 @@ import { field, fill, make, number, plain, words } from "./fields.js";
 
 const PIECE = 50_000;
 
+const chars = (text) => [...text].length;
+
+// A text that came with its beginning only says how much is missing.
+function cut({ text, total_chars: total }) {
+  const missing = total - chars(text);
+  return missing > 0 ? `${text}\n\n… ${number(missing)} more characters` : text;
+}
+
 export class StepPane {
   #step = null;
   #next = 0;
@@ -24,7 +32,7 @@ export class StepPane {
       exit: `exit ${step.exit_code}`, rule: step.rule, "rule-meaning": step.rule_meaning, tool: step.tool,
       tokens: step.tokens_in === null && step.tokens_out === null
         ? "" : ` · ${number(step.tokens_in)} tokens in, ${number(step.tokens_out)} out`,
-      call: step.call, "compared-as": step.compared_as, thought: step.thought.text,
+      call: step.call, "compared-as": step.compared_as, thought: cut(step.thought),
       observation: step.observation.text, "observation-size": `${number(step.observation.total_chars)} characters`,
       node: node?.node, "node-way": node?.is_on_way ? "on the run's way" : "alike, off the run's way",
       "node-support": node ? `${node.support} of ${node.donors}` : "", "node-action": node?.action,
@@ -40,7 +48,7 @@ export class StepPane {
     if (node) field(this.pane, "node-meter").setAttribute("width", `${(100 * node.confidence).toFixed(1)}%`);
     this.#wastes(step);
     this.#edits(step);
-    this.#next = [...step.observation.text].length;
+    this.#next = chars(step.observation.text);
     field(this.pane, "observation").scrollTop = 0;
     field(this.pane, "observation-whole").href = `${this.store.address}/steps/${step.index}/observation.txt`;
     this.#offerMore(step.observation.total_chars);
@@ -61,7 +69,7 @@ export class StepPane {
 
   #edits(step) {
     const text = (name, label, bounded) => {
-      const shown = make("pre", name, bounded.text);
+      const shown = make("pre", name, cut(bounded));
       shown.tabIndex = 0;
       shown.setAttribute("aria-label", label);
       return shown;

@@ -189,6 +189,16 @@ def page(
     return [_scoring(row) for row in rows]
 
 
+def schedule_names(connection: Connection, *, tenant_id: str) -> list[str]:
+    """The schedules that have made scorings, by name."""
+    names = connection.scalars(
+        select(scorings.c.schedule)
+        .where(scorings.c.tenant_id == tenant_id, scorings.c.schedule.is_not(None))
+        .distinct()
+    )
+    return sorted(name for name in names if name is not None)
+
+
 def nights(
     connection: Connection, *, tenant_id: str, schedule: str | None = None, limit: int = 60
 ) -> list[tuple[Scoring, dict[str, Any]]]:
