@@ -76,6 +76,8 @@ def _no_compose() -> str | None:
     if not _TEST_DOCKER or os.environ.get("CI") != "true":
         return "only the gate takes the minutes that it needs (`make compose-proof` does it by itself)"
     return None if os.geteuid() == 0 else "the engine's network can only be entered as root"
+
+
 def _no_browser() -> str | None:
     is_missing = shutil.which("chromium") is None and os.environ.get("CI") != "true"
     return "there is no chromium here" if is_missing else None
