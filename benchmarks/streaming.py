@@ -102,7 +102,11 @@ def main() -> int:
             *(f"{measured.memory_before:.0f} MB", f"{measured.memory_after:.0f} MB"),
         )
     console.print(table)
-    console.print(f"worst p99 {worst:.0f} ms; bar: under {BAR_MILLISECONDS:g} ms")
+    # Where others want more cores than there are, waiting for one is what is measured; the CPU column tells.
+    console.print(
+        f"worst p99 {worst:.0f} ms; bar: under {BAR_MILLISECONDS:g} ms; "
+        f"load average {psutil.getloadavg()[0]:.1f} on {psutil.cpu_count()} cores"
+    )
     return 0 if worst < BAR_MILLISECONDS else 1
 
 

@@ -147,7 +147,7 @@ class Installation:
             cwd=self._folder,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
 
