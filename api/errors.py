@@ -143,7 +143,12 @@ def _message(fault: Mapping[str, Any]) -> str:
 
 
 def _field(place: tuple[Any, ...]) -> str:
-    parts = [str(part) for part in place if part not in {"body", "query", "path", "header"}]
+    # Pydantic also names the kind of an enumeration (`str-enum[RunState]`), which is no part of the request.
+    parts = [
+        str(part)
+        for part in place
+        if part not in {"body", "query", "path", "header"} and "-enum[" not in str(part)
+    ]
     return ".".join(parts) or str(place[0] if place else "body")
 
 

@@ -100,12 +100,15 @@ async def test_an_unknown_batch_is_not_found(
     assert refused.status_code == 404
 
 
-async def test_an_ended_batch_is_not_paused(operator: httpx.AsyncClient, database: Database) -> None:
+@pytest.mark.parametrize(("command", "done"), [("pause", "paused"), ("resume", "resumed")])
+async def test_an_ended_batch_is_neither_paused_nor_resumed(
+    command: str, done: str, operator: httpx.AsyncClient, database: Database
+) -> None:
     store_batch(database, state=BatchState.FINISHED)
-    refused = await operator.post("/batch_1/pause")
+    refused = await operator.post(f"/batch_1/{command}")
     assert (refused.status_code, refused.json()["detail"]) == (
         409,
-        "batch batch_1 is finished; only one that is not over can be paused",
+        f"batch batch_1 is finished; only one that is not over can be {done}",
     )
 
 

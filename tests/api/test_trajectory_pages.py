@@ -123,6 +123,16 @@ async def test_a_scored_run_is_all_there_without_a_script(
     assert 'id="tree"' in tree
 
 
+async def test_scores_without_a_reference_are_said_to_be_of_low_confidence(
+    client: httpx.AsyncClient, desk: Desk, tmp_path: Path
+) -> None:
+    write_run(tmp_path / "runs/a_pta.json", LOOK, FIX, CHECK)
+    desk.upload(tmp_path / "runs")
+    scoring = desk.score()
+    text = await page(client, f"/scorings/{scoring.scoring_id}")
+    assert "1 of 1 run: fewer than 2 other passing runs of the problem, scored without a reference" in text
+
+
 async def test_steps_beyond_the_first_page_are_reached_by_links(
     client: httpx.AsyncClient, desk: Desk, tmp_path: Path
 ) -> None:

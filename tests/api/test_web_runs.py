@@ -109,7 +109,7 @@ async def test_runs_of_one_batch_are_listed_with_a_way_back(
     ("path", "status", "says"),
     [
         ("/runs/run_none", 404, "there is no run 'run_none'"),
-        ("/runs?state=asleep", 422, "state"),
+        ("/runs?state=asleep", 422, " state: Input should be 'queued', 'running', 'finished' or 'cancelled'"),
         ("/runs?cursor=nonsense", 422, "the cursor 'nonsense' is not the next_cursor of a page"),
         ("/runs?batch=batch_none", 404, "there is no batch 'batch_none'"),
         ("/batches/batch_none", 404, "there is no batch 'batch_none'"),

@@ -21,6 +21,12 @@ async def test_every_file_that_a_page_names_is_there_and_may_be_kept(client: htt
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
+def test_a_batch_with_little_left_to_send_does_not_look_stopped() -> None:
+    """The bar is stretched to the page's width; an outline that went with it would fill what waits with grey."""
+    (rule,) = re.findall(r"\.fill-none \{ (stroke:[^}]*)\}", static_files.files()["batch.css"].decode())
+    assert "vector-effect: non-scaling-stroke" in rule
+
+
 async def test_a_file_asked_for_under_an_old_version_is_the_new_one_and_not_kept(
     client: httpx.AsyncClient,
 ) -> None:

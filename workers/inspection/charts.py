@@ -76,6 +76,10 @@ class LuckyGroup:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Charts:
+    """unreferenced: of `runs`, those scored without a reference, whose scores are of low confidence."""
+
+    runs: int
+    unreferenced: int
     slope: tuple[pictures.SlopeLine, ...]
     tiers: tuple[ModelTiers, ...]
     score: Distribution
@@ -89,6 +93,8 @@ def charts(summary: Mapping[str, Any], runs: Iterable[ListedRun]) -> Charts:
     models = [entry["model"] for entry in summary["models"]]
     names = [name for name in SIGNALS if any(name in run.row["signals"] for run in counted)]
     return Charts(
+        runs=len(counted),
+        unreferenced=sum(run.row["profile"] == "unreferenced" for run in counted),
         slope=tuple(pictures.slope(summary["models"])),
         tiers=tuple(_tiers(counted, models)),
         score=_distribution("score", "score", [(run.score, run.row["outcome"]) for run in counted]),

@@ -29,5 +29,14 @@ function setUpTheme() {
   });
 }
 
+/** On a narrow screen the pages' names are a strip: the one that is open must be in sight. */
+function showWhereWeAre() {
+  const here = document.querySelector('.nav a[aria-current="page"]');
+  if (!here) return;
+  const strip = here.parentElement;
+  strip.scrollLeft = here.offsetLeft - strip.offsetLeft - (strip.clientWidth - here.offsetWidth) / 2;
+}
+
 setUpTheme();
+showWhereWeAre();
 localiseTimes(document);

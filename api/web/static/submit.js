@@ -135,12 +135,12 @@ async function look(chosen) {
       value = JSON.parse(line);
     } catch (error) {
       found.badCount += 1;
-      if (found.bad.length < 5) found.bad.push(`line ${number} is not JSON: ${error.message}`);
+      if (found.bad.length < 5) found.bad.push(`line ${number} is not JSON: ${error.message.replace(/ \(line 1 column \d+\)$/, "")}`);
       continue;
     }
     if (typeof value?.spec !== "string") {
       found.badCount += 1;
-      if (found.bad.length < 5) found.bad.push(`line ${number} has no "spec"`);
+      if (found.bad.length < 5) found.bad.push(`line ${number} ${value?.spec === undefined ? 'has no "spec"' : 'has a "spec" that is not text'}`);
       continue;
     }
     if (found.shown.length < SHOWN) {

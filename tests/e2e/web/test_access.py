@@ -55,6 +55,15 @@ def test_axe_finds_nothing_serious_while_a_run_goes_on(page: Page, site: Site, a
     accessible(page)
 
 
+def test_a_phone_shows_in_the_strip_of_pages_which_one_is_open(
+    new_page: Callable[..., Page], site: Site
+) -> None:
+    page = new_page(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    for path, name in (("/runs", "Runs"), ("/nights", "Nights")):
+        page.goto(f"{site.url}{path}")
+        expect(page.get_by_role("link", name=name, exact=True)).to_be_in_viewport(ratio=1)
+
+
 def test_no_page_is_wider_than_a_phone(new_page: Callable[..., Page], site: Site, paths: list[str]) -> None:
     page = new_page(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     widths = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,19 @@ def lines(*names: str) -> list[dict[str, str]]:
 def a_file(*rows: object) -> FilePayload:
     body = "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows)
     return {"name": "nightly.jsonl", "mimeType": "application/jsonl", "buffer": body.encode()}
+
+
+def test_a_bad_line_is_named_once_and_as_what_it_is(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/submit")
+    page.locator("#lines").set_input_files(a_file({"id": 1}, {"spec": 3}, "{nope"))
+    faults = page.locator("#many-summary li")
+    expect(faults).to_have_text(
+        [
+            'line 1 has no "spec"',
+            'line 2 has a "spec" that is not text',
+            re.compile(r"^line 3 is not JSON: (?!.*line 1)"),
+        ]
+    )
 
 
 def test_a_file_is_looked_at_estimated_and_submitted(

@@ -130,9 +130,14 @@ def _lock(batch_id: str) -> Any:
     return select(batches).where(batches.c.batch_id == batch_id).with_for_update(key_share=True)
 
 
+_DONE_TO = {BatchState.PAUSED: "paused", BatchState.RUNNING: "resumed", BatchState.CANCELLED: "cancelled"}
+
+
 def _change(connection: Connection, row: Row[Any], target: BatchState, **values: Any) -> None:
     if BatchState(row.state) not in batch_sources_of(target):
-        raise StateError(f"batch {row.batch_id} is {row.state}; only one that is not over can be {target}")
+        raise StateError(
+            f"batch {row.batch_id} is {row.state}; only one that is not over can be {_DONE_TO[target]}"
+        )
     connection.execute(
         update(batches).where(batches.c.batch_id == row.batch_id).values(state=target, **values)
     )
