@@ -40,7 +40,15 @@ from api.routers import (
 from api.run_pages import Pages, read_page
 from api.web import pages
 from workers.celery_app import configure
-from workers.enqueue import broker_problem, queue_depths, send_dispatch, send_parts, send_sweep, submit_run
+from workers.enqueue import (
+    bound_sending,
+    broker_problem,
+    queue_depths,
+    send_dispatch,
+    send_parts,
+    send_sweep,
+    submit_run,
+)
 from workers.errors import SettingsError
 from workers.governor.look import look
 from workers.inspection.inspector import Inspector
@@ -58,6 +66,7 @@ def services_of(settings: Settings) -> Services:
             "CONSENSUS_DATABASE_URL is not set; `consensus up` starts an embedded database, or point it at yours"
         )
     celery = configure(settings)
+    bound_sending(celery)
     return Services(
         database=Database(settings.database_url, pool_size=settings.database_pool),
         hub=Hub(settings.database_url),

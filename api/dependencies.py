@@ -100,6 +100,9 @@ def idempotency_key(
     return key
 
 
+#: The largest number of a row that PostgreSQL's integers hold.
+MOST_ROWS = 2**31 - 1
+
 #: What follows the kind in an id.
 _ID_DIGITS = "[0-9a-hjkmnp-tv-z]{26}"
 

@@ -170,6 +170,8 @@ async def http_problem(request: Request, error: Exception) -> ProblemResponse:
         detail = f"the body is not UTF-8 text (byte {error.__cause__.start}); {_SEND}"
     elif status == 400 and isinstance(error.__cause__, RecursionError):
         detail = f"the body's JSON nests too deeply; {_SEND}"
+    elif status == 400 and type(error.__cause__) is ValueError:
+        detail = f"the body's JSON has a number of too many digits; {_SEND}"
     headers = error.headers if isinstance(error, HTTPException) else None
     return problem(status, titles.get(status, _CANNOT_BE_USED), detail, headers=headers)
 

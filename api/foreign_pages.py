@@ -37,4 +37,9 @@ def is_foreign(headers: Headers) -> bool:
     origin = headers.get("origin")
     if origin is None:
         return False
-    return urlsplit(origin).netloc not in {headers.get("host"), headers.get("x-forwarded-host")}
+    try:
+        site = urlsplit(origin).netloc
+    except ValueError:
+        # No page of ours has an address that is none.
+        return True
+    return site not in {headers.get("host"), headers.get("x-forwarded-host")}

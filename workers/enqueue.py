@@ -17,7 +17,7 @@ from workers.queues import Queue, TaskName, message_priority, queue_of
 
 log = structlog.get_logger(__name__)
 
-#: Whoever only looks waits no longer for a broker that is frozen or cut off.
+#: Whoever only looks, or answers somebody who waits, waits no longer for a broker that is frozen or cut off.
 _LOOK_SECONDS = 2
 
 _TASK_OF = {
@@ -28,6 +28,16 @@ _TASK_OF = {
     Stage.GATE: TaskName.GATE,
     Stage.LEAD: TaskName.LEAD,
 }
+
+
+def bound_sending(app: Celery) -> None:
+    """For a process that serves no queue: each try to send ends within seconds. A worker's connections may be silent
+    for long, since it waits on them for work."""
+    app.conf.broker_transport_options = {
+        **(app.conf.broker_transport_options or {}),
+        "socket_timeout": _LOOK_SECONDS,
+        "socket_connect_timeout": _LOOK_SECONDS,
+    }
 
 
 def submit_run(app: Celery, run_id: str, *, is_batch: bool = False) -> None:
@@ -91,9 +101,11 @@ def send_parts(app: Celery, keys: Sequence[PartKey]) -> None:
 def broker_problem(app: Celery) -> str | None:
     """Why the broker cannot be used, in a sentence, or None."""
     try:
-        with app.connection_for_write(connect_timeout=2) as connection:
-            connection.ensure_connection(max_retries=1, interval_start=0, timeout=2)
-    except (OperationalError, OSError) as error:
+        with app.connection_for_write(
+            connect_timeout=_LOOK_SECONDS, transport_options={"socket_timeout": _LOOK_SECONDS}
+        ) as connection:
+            connection.ensure_connection(max_retries=1, interval_start=0, timeout=_LOOK_SECONDS)
+    except (OperationalError, OSError, redis.exceptions.RedisError) as error:
         return f"the broker does not answer: {error}"
     return None
 
@@ -152,6 +164,6 @@ def _send(message: Signature | chord) -> None:
     """A broker that is away loses nothing: the row is committed, and the rescue sends the message again."""
     try:
         message.apply_async()
-    except (OperationalError, OSError) as error:
+    except (OperationalError, OSError, redis.exceptions.RedisError) as error:
         about = message.body if isinstance(message, chord) else message
         log.warning("broker.away", task=about.task, task_id=about.options.get("task_id"), error=str(error))

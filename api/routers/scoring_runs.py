@@ -30,7 +30,7 @@ def list_runs(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
     order: Annotated[Order, Query(description="as in the report, or by score")] = Order.PLACE,
-    tier: Annotated[str | None, Query(max_length=40)] = None,
+    tier: Annotated[PlainText | None, Query(max_length=40)] = None,
     model: Annotated[str | None, Query(max_length=500)] = None,
     problem: Annotated[str | None, Query(max_length=1000)] = None,
     mechanism: Annotated[str | None, Query(max_length=10)] = None,

@@ -9,7 +9,7 @@ from typing import Annotated
 import orjson
 from fastapi import APIRouter, Query, Response
 
-from api.dependencies import KeyHere, ScoringCursorHere, Services, ServicesHere, TenantHere, now
+from api.dependencies import MOST_ROWS, KeyHere, ScoringCursorHere, Services, ServicesHere, TenantHere, now
 from api.plain_text import PlainText
 from api.scoring_schemas import (
     AssessmentPage,
@@ -120,7 +120,7 @@ def problems(
     scoring_id: str,
     services: ServicesHere,
     tenant: TenantHere,
-    cursor: Annotated[int, Query(ge=0, description="`next_cursor` of the page before")] = 0,
+    cursor: Annotated[int, Query(ge=0, le=MOST_ROWS, description="`next_cursor` of the page before")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> ProblemPage:
     with services.database.begin() as connection:
@@ -147,7 +147,7 @@ def list_assessments(
     scoring_id: str,
     services: ServicesHere,
     tenant: TenantHere,
-    cursor: Annotated[int, Query(ge=-1, description="`next_cursor` of the page before")] = -1,
+    cursor: Annotated[int, Query(ge=-1, le=MOST_ROWS, description="`next_cursor` of the page before")] = -1,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> AssessmentPage:
     with services.database.begin() as connection:

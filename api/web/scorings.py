@@ -52,7 +52,7 @@ def scoring_page(
     tenant: TenantHere,
     cursor: Annotated[str | None, Query(max_length=60)] = None,
     order: Order = Order.WORST,
-    tier: Annotated[str, Query(max_length=40)] = "",
+    tier: Annotated[PlainText, Query(max_length=40)] = "",
     model: Annotated[str, Query(max_length=500)] = "",
     mechanism: Annotated[str, Query(max_length=10)] = "",
     outcome: Annotated[str, Query(max_length=10)] = "",

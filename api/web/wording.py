@@ -11,9 +11,10 @@ from urllib.parse import urlencode
 
 from workers.cli.money import money
 
-#: Characters that turn text around or hide it: shown as U+FFFD, so that code on a page reads as it runs.
+#: Characters that turn text around or hide it, and halves of surrogate pairs, which UTF-8 cannot hold: shown as
+#: U+FFFD, so that code on a page reads as it runs.
 _STEERING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
 
 

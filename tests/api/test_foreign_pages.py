@@ -22,6 +22,7 @@ FOREIGN = [
     {"origin": "http://api:8001"},
     {"origin": "null"},
     {"origin": ""},
+    {"origin": "http://["},
 ]
 
 

@@ -328,3 +328,12 @@ async def test_a_bad_query_names_the_parameter(
     client: httpx.AsyncClient, query: dict[str, str], place: str
 ) -> None:
     assert place in problem(await client.get("/v1/runs", params=query), 422)
+
+
+async def test_a_number_of_too_many_digits_is_named_as_what_is_wrong(client: httpx.AsyncClient) -> None:
+    body = '{"spec": "x", "priority": ' + "9" * 5000 + "}"
+    answer = await client.post("/v1/runs", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+    assert answer.json()["detail"] == (
+        "the body's JSON has a number of too many digits; send a JSON object in UTF-8, as described at /docs"
+    )

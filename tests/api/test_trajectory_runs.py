@@ -204,6 +204,27 @@ async def test_two_runs_are_put_side_by_side(client: httpx.AsyncClient, desk: De
     assert (part["rows"], part["next_from"]) == (found["rows"][1:3], 3)
 
 
+async def test_runs_too_long_to_be_put_side_by_side_are_refused_before_the_table_is_made(
+    client: httpx.AsyncClient, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.inspection.alignment.MOST_PAIRS", 11)
+    write_run(tmp_path / "runs/a_pta.json", search("x"), LOOK, FIX, CHECK)
+    write_run(tmp_path / "runs/b_pta.json", LOOK, FIX, CHECK)
+    desk.upload(tmp_path / "runs")
+    ids = await files(client)
+    query = {"a": ids["a_pta.json"], "b": ids["b_pta.json"]}
+    sentence = (
+        "the runs have 4 and 3 steps that count, too many to be put side by side: the two numbers multiplied may be "
+        "at most 11"
+    )
+    answer = await client.get("/v1/trajectories/compare", params=query)
+    assert (answer.status_code, answer.json()["detail"]) == (422, sentence)
+    page = await client.get("/trajectories/compare", params=query)
+    assert (page.status_code, sentence in page.text) == (422, True)
+    monkeypatch.setattr("workers.inspection.alignment.MOST_PAIRS", 12)
+    assert (await client.get("/v1/trajectories/compare", params=query)).status_code == 200
+
+
 async def test_a_file_that_is_read_beside_another_says_so(
     client: httpx.AsyncClient, desk: Desk, tmp_path: Path
 ) -> None:

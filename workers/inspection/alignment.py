@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Final
 
 from workers.agentlens.comparison import Comparison, compare
+from workers.errors import InputError
 from workers.inspection.opened import OpenedRun
 from workers.inspection.steps import label_of
 from workers.scoring.pictures import action
+
+MOST_PAIRS: Final = 4_000_000
+"""Of steps, one of each run. Comparing takes up to some 50 bytes and a quarter of a microsecond for each."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +49,13 @@ class Aligned:
 
 
 def align(left: OpenedRun, right: OpenedRun) -> Aligned:
-    """Compare two runs, step by step."""
+    """Compare two runs, step by step. Raises: InputError for two that are too long."""
+    acting = len(left.run.trace.acting), len(right.run.trace.acting)
+    if acting[0] * acting[1] > MOST_PAIRS:
+        raise InputError(
+            f"the runs have {acting[0]:,} and {acting[1]:,} steps that count, too many to be put side by side: "
+            f"the two numbers multiplied may be at most {MOST_PAIRS:,}"
+        )
     found = compare(left.run.trace, right.run.trace)
     return Aligned(
         rows=tuple(_rows(left, right, found)),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from workers.errors import UnavailableError
 from workers.inspection.address import RunAddress
 from workers.inspection.night import Night, night_of
-from workers.inspection.shelf import Shelf
+from workers.inspection.shelf import OneAtATime, Shelf
 from workers.provenance.repository import scored_runs, scorings, trajectory_files
 from workers.provenance.repository.scored_runs import Filters, ListedRun, Standing
 from workers.provenance.session import Database
@@ -46,6 +46,7 @@ class Inspector:
         self._database = database
         self._runs: Shelf[OpenedRun] = Shelf(most_weight=_RUNS_WEIGHT, weight_of=lambda run: run.weight)
         self._charts: Shelf[Charts] = Shelf(most_weight=_CHARTS_KEPT, weight_of=lambda _: 1)
+        self._aligning = OneAtATime()
 
     def open(self, address: RunAddress, *, tenant_id: str) -> OpenedRun:
         """A run. Raises: NotFoundError; StateError; InputError for a file that cannot be read."""
@@ -88,12 +89,13 @@ class Inspector:
         return address
 
     def aligned(self, left: RunAddress, right: RunAddress, *, tenant_id: str) -> Aligned:
-        """Two runs side by side. Raises: as `open`."""
+        """Two runs side by side. Raises: as `open`; InputError for two that are too long together."""
         opened = self.open(left, tenant_id=tenant_id), self.open(right, tenant_id=tenant_id)
         with _scorer():
             from workers.inspection.alignment import align
 
-            return align(*opened)
+            with self._aligning.turn():
+                return align(*opened)
 
     def charts(self, scoring_id: str, *, tenant_id: str) -> Charts:
         """What is drawn of a finished scoring, which never changes; the caller has made sure that it has finished."""

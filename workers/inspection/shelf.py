@@ -4,10 +4,35 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Final, Generic, TypeVar
+
+from workers.errors import UnavailableError
+
+#: Whoever waits holds a thread of the server, and lists and live runs need threads too.
+_MOST_WAITING: Final = 10
 
 _Value = TypeVar("_Value")
+
+
+class OneAtATime:
+    """Heavy work by one thread at a time, with few that wait for their turn."""
+
+    def __init__(self) -> None:
+        self._working = threading.Lock()
+        self._present = threading.BoundedSemaphore(1 + _MOST_WAITING)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Raises: UnavailableError, at once, when as many wait as may."""
+        if not self._present.acquire(blocking=False):
+            raise UnavailableError("too many wait here for large runs to be opened; ask again in a moment")
+        try:
+            with self._working:
+                yield
+        finally:
+            self._present.release()
 
 
 class Shelf(Generic[_Value]):
@@ -18,15 +43,16 @@ class Shelf(Generic[_Value]):
         self._most_weight = most_weight
         self._weight_of = weight_of
         self._kept: OrderedDict[Hashable, tuple[_Value, int]] = OrderedDict()
-        self._making = threading.Lock()
+        self._making = OneAtATime()
         self._order = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
-        """The value under a key, made if it is not there. Raises what `make` raises, and keeps nothing then."""
+        """The value under a key, made if it is not there. Raises what `make` raises, and keeps nothing then;
+        UnavailableError when too many wait."""
         found = self._find(key)
         if found is not None:
             return found[0]
-        with self._making:
+        with self._making.turn():
             found = self._find(key)
             if found is not None:
                 return found[0]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import pytest
 
@@ -69,3 +70,27 @@ def test_many_who_ask_at_once_have_it_made_once() -> None:
     with ThreadPoolExecutor(8) as threads:
         assert set(threads.map(ask, range(8))) == {"a"}
     assert len(made) == 1
+
+
+def test_those_who_wait_are_few_and_the_rest_are_told_to_come_again() -> None:
+    kept = shelf(100)
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow() -> str:
+        begun.set()
+        may_end.wait()
+        return "slow"
+
+    with ThreadPoolExecutor(40) as threads:
+        first = threads.submit(kept.get, "slow", slow)
+        begun.wait()
+        others = [threads.submit(kept.get, "slow", slow) for _ in range(39)]
+        # 10 of the 39 may wait; the 29 others are told at once, while the first is still at work.
+        told = list(itertools.islice(as_completed(others), 29))
+        may_end.set()
+        assert [str(asked.exception()) for asked in told] == [
+            "too many wait here for large runs to be opened; ask again in a moment"
+        ] * 29
+        assert first.result() == "slow"
+    assert sum(asked.exception() is None for asked in others) == 10
+    assert kept.get("slow", never) == "slow"

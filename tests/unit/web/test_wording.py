@@ -85,3 +85,8 @@ def test_sizes_and_counts_are_written_for_people() -> None:
     ]
     assert [wording.many(count, "run") for count in (0, 1, 10_000)] == ["0 runs", "1 run", "10,000 runs"]
     assert wording.many(2, "was fixed", "were fixed") == "2 were fixed"
+
+
+def test_halves_of_surrogate_pairs_do_not_keep_a_page_from_being_sent() -> None:
+    assert wording.plain("a\ud800b\udfffc\U0001f600") == "a\ufffdb\ufffdc\U0001f600"
+    wording.plain("".join(map(chr, range(0x11000)))).encode()

@@ -1,0 +1,59 @@
+"""Whatever a query says, the answer is never an unexpected error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.integration.scoring_desk import Desk
+from tests.recorded_runs import write_cohort
+from workers.provenance.session import Database
+
+VALUES = ("\x00", "a\x00b", "9" * 24, "-1", "1e999:1", "1e999:999999999", "\u202e", "nan", "", "9" * 5000)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/scorings/{}",
+        "/v1/scorings/{}/runs",
+        "/v1/scorings/{}/assessments",
+        "/v1/scorings/{}/problems",
+        "/v1/scorings",
+        "/v1/nights",
+        "/nights",
+        "/leaderboard",
+        "/trajectories",
+        "/v1/trajectories",
+        "/runs",
+        "/v1/runs",
+    ],
+)
+async def test_no_value_of_a_query_is_an_unexpected_error(
+    client: httpx.AsyncClient, database: Database, tmp_path: Path, path: str
+) -> None:
+    desk = Desk(database)
+    desk.upload(write_cohort(tmp_path / "runs"))
+    address = path.format(desk.score().scoring_id)
+    names = (
+        "cursor",
+        "limit",
+        "order",
+        "tier",
+        "model",
+        "problem",
+        "mechanism",
+        "outcome",
+        "schedule",
+        "scoring",
+    )
+    names += ("set", "path", "since", "state", "team", "batch")
+    wrong = []
+    for name in names:
+        for value in VALUES:
+            answer = await client.get(address, params={name: value})
+            if answer.status_code not in (200, 404, 422):
+                wrong.append((name, value[:30], answer.status_code))
+    assert wrong == []
