@@ -169,7 +169,10 @@ def watched() -> Iterator[Watched]:
 
 def _workers(watched: Watched) -> dict[str, Any]:
     """As they answer Flower just now."""
-    return dict(watched.ask_flower("/api/workers?refresh=1").json())
+    try:
+        return dict(watched.ask_flower("/api/workers?refresh=1").json())
+    except httpx.TransportError:
+        return {}
 
 
 def _answers(url: str) -> bool:

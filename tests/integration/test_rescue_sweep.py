@@ -105,6 +105,7 @@ def context(database: Database, models: Models) -> Context:
         models=models,
         owner="living",
         lease_seconds=30,
+        held_seconds=300.0,
         now=lambda: AT,
         new_id=lambda prefix: f"{prefix}_{next(numbers)}",
         sleep=never_wait,

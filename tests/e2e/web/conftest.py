@@ -32,9 +32,10 @@ def site() -> Iterator[Site]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium; `.ci/run` installs it."""
+    """Debian's Chromium; `.ci/run` installs it. One a module: while it is open an event loop runs in this thread, and
+    no test that has one of its own could follow."""
     with sync_playwright() as playwright:
         path = shutil.which("chromium")
         assert path is not None, "there is no chromium in the PATH: install the package `chromium`"
