@@ -25,15 +25,41 @@ APPLICATION_NAME = "consensus live"
 _LOOK = "SELECT run_id, ledger_seq, state FROM runs WHERE run_id = ANY(%s)"
 
 
+#: A run as it was when it was read: its last event's number, its state.
+Seen = tuple[int, str]
+
+
+class Reader:
+    """One stream. `seen`: the run as it read it last, None while it reads for the first time."""
+
+    def __init__(self) -> None:
+        self.seen: Seen | None = None
+
+
 class Watch:
     """One run that somebody follows. `version` counts the times it may have grown."""
 
     def __init__(self) -> None:
         self.version = 0
-        self.readers = 0
-        #: What the last look saw.
-        self.seen: tuple[int, str] | None = None
+        self._readers: set[Reader] = set()
         self._grown = asyncio.Event()
+
+    @property
+    def is_followed(self) -> bool:
+        return bool(self._readers)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Reader]:
+        reader = Reader()
+        self._readers.add(reader)
+        try:
+            yield reader
+        finally:
+            self._readers.discard(reader)
+
+    def is_known(self, now: Seen) -> bool:
+        """Whether every reader knows the run as it is."""
+        return all(reader.seen in (None, now) for reader in self._readers)
 
     def tell(self) -> None:
         self.version += 1
@@ -67,15 +93,15 @@ class Hub:
                 await self._task
 
     @contextlib.contextmanager
-    def watching(self, run_id: str) -> Iterator[Watch]:
-        """The run's watch, shared by all who follow it. Take its version before reading the ledger."""
+    def watching(self, run_id: str) -> Iterator[tuple[Watch, Reader]]:
+        """The run's watch, shared by all who follow it, and the caller's own place there. Take the watch's version
+        before reading the ledger."""
         watch = self._watches.setdefault(run_id, Watch())
-        watch.readers += 1
         try:
-            yield watch
+            with watch.reading() as reader:
+                yield watch, reader
         finally:
-            watch.readers -= 1
-            if watch.readers == 0:
+            if not watch.is_followed:
                 del self._watches[run_id]
 
     async def _listen(self) -> None:
@@ -109,16 +135,15 @@ class Hub:
             self.is_listening = False
 
     async def _look(self, connection: psycopg.AsyncConnection) -> None:
-        """Wake the streams of runs that are not as the last look saw them. What is notified meanwhile is kept by the
-        connection."""
+        """Wake the streams of runs that some reader does not know as they are; waking all would have each of them read
+        what it has read. What is notified meanwhile is kept by the connection."""
         followed = list(self._watches)
         if not followed:
             return
         cursor = await connection.execute(_LOOK, (followed,))
         for run_id, ledger_seq, state in await cursor.fetchall():
             watch = self._watches.get(run_id)
-            if watch is not None and watch.seen != (ledger_seq, state):
-                watch.seen = (ledger_seq, state)
+            if watch is not None and not watch.is_known((ledger_seq, state)):
                 watch.tell()
 
     def _wake(self, run_id: str) -> None:

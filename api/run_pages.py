@@ -10,6 +10,7 @@ from collections.abc import Callable
 from fastapi.concurrency import run_in_threadpool
 from sse_starlette import ServerSentEvent
 
+from api.live import Seen
 from workers.provenance import ledger
 from workers.provenance.ledger import Event
 from workers.provenance.repository import runs
@@ -22,11 +23,12 @@ PAGE = 200
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """Encoded messages behind some event, in order, each with its event's number. `is_last`: the run had ended when
-    they were read, and there are no more."""
+    they were read, and there are no more. `seen`: the run as it was just before."""
 
     messages: tuple[tuple[int, bytes], ...]
     is_full: bool
     is_last: bool
+    seen: Seen
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,7 @@ def read_page(database: Database, key: PageKey) -> Page:
         messages=tuple((event.seq, _message(event)) for event in found),
         is_full=is_full,
         is_last=run.has_ended and not is_full,
+        seen=(run.ledger_seq, run.state),
     )
 
 

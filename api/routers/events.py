@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -18,10 +19,8 @@ from workers.provenance.repository import runs
 
 router = APIRouter(prefix="/v1/runs", tags=["events"])
 
-#: Proxies cut a silent stream; a comment after this long keeps it open (`reference/panel.md` §5.5).
+#: Proxies cut a silent stream; a comment after this long, or half of it, keeps it open (`reference/panel.md` §5.5).
 PING_SECONDS = 10.0
-#: What a look brings while the database is away.
-_NOTHING = Page(messages=(), is_full=False, is_last=False)
 
 
 @router.get(
@@ -44,8 +43,8 @@ async def events(
     last_event_id: Annotated[str | None, Header(alias="Last-Event-ID")] = None,
     after: Annotated[int, Query(ge=0, description="start behind this event; Last-Event-ID wins")] = 0,
 ) -> Response:
-    """Every event of the ledger, `id` its number and `event` its kind; a `: ping` comment after 10 s of
-    silence; `event: end` when the run has ended. Resumes behind Last-Event-ID; 204 when nothing is left."""
+    """Every event of the ledger, `id` its number and `event` its kind; a `: ping` comment after 5 to 10 s
+    of silence; `event: end` when the run has ended. Resumes behind Last-Event-ID; 204 when nothing is left."""
     if last_event_id is not None:
         if not last_event_id.isascii() or not last_event_id.isdigit() or len(last_event_id) > 9:
             raise InputError(f"Last-Event-ID {last_event_id[:40]!r} is not the number of an event")
@@ -69,33 +68,35 @@ async def _stream(
 ) -> AsyncIterator[ServerSentEvent | bytes]:
     clock = asyncio.get_running_loop().time
     spoke_at = clock()
-    with services.hub.watching(run_id) as watch:
+    # Streams that began together, or heard the same event, do not all ping at the same moment.
+    ping_seconds = PING_SECONDS * (1.0 - secrets.randbelow(500) / 1000)
+    with services.hub.watching(run_id) as (watch, reader):
         version, is_behind = watch.version, True
         while True:
-            page = _NOTHING
+            page: Page | None = None
             # What was read is not read again, but where nobody would tell of more.
             if is_behind or watch.version != version or not services.hub.is_listening:
                 version = watch.version
                 key = PageKey(tenant_id=tenant, run_id=run_id, version=version, after=after)
                 try:
                     page = await pages.read(key)
-                    is_behind = False
+                    reader.seen, is_behind = page.seen, False
                 except UnavailableError:
                     is_behind = True
-            for number, message in page.messages:
+            for number, message in page.messages if page else ():
                 after = number
                 yield message
                 spoke_at = clock()
-            if page.is_last:
+            if page and page.is_last:
                 yield ServerSentEvent(event="end", id=str(after), data="{}")
                 return
-            if page.is_full:
+            if page and page.is_full:
                 is_behind = True
                 continue
             is_told = services.hub.is_listening and not is_behind
-            due = max(0.0, spoke_at + PING_SECONDS - clock())
+            due = max(0.0, spoke_at + ping_seconds - clock())
             await watch.wait(version, due if is_told else min(live.LOOK_SECONDS, due))
-            if clock() - spoke_at >= PING_SECONDS:
+            if clock() - spoke_at >= ping_seconds:
                 yield ServerSentEvent(comment="ping")
                 spoke_at = clock()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from api.live import Hub, Watch
+from api.live import Hub, Reader, Watch
 
 #: Nothing here takes a second; a test that waits this long has failed.
 DEADLINE_SECONDS = 15.0
@@ -52,11 +52,11 @@ class CountingHub(Hub):
         self._changed = threading.Condition()
 
     @contextlib.contextmanager
-    def watching(self, run_id: str) -> Iterator[Watch]:
+    def watching(self, run_id: str) -> Iterator[tuple[Watch, Reader]]:
         try:
-            with super().watching(run_id) as watch:
+            with super().watching(run_id) as watched:
                 self._count(1)
-                yield watch
+                yield watched
         finally:
             self._count(-1)
 

@@ -12,7 +12,7 @@ from api.run_pages import Page, PageKey, Pages
 from workers.errors import UnavailableError
 
 KEY = PageKey(tenant_id="default", run_id="run_1", version=1, after=3)
-PAGE = Page(messages=((4, b"data"),), is_full=False, is_last=False)
+PAGE = Page(messages=((4, b"data"),), is_full=False, is_last=False, seen=(4, "running"))
 
 
 class SlowReads:
