@@ -39,7 +39,7 @@ def test_a_secret_is_cut_out_of_events_fields_and_libraries_lines(
     lines: Callable[[], list[dict[str, object]]],
 ) -> None:
     structlog.get_logger().info(f"said {SECRET}", key=SECRET, nested={"deep": [f"a{SECRET}b"]})
-    logging.getLogger("some.library").warning("sent %s", "longer-" + SECRET)
+    logging.getLogger("other.package").warning("sent %s", "longer-" + SECRET)
 
     ours, theirs = lines()
     assert ours["event"] == f"said {REDACTED}"
@@ -53,7 +53,7 @@ def test_a_secret_is_cut_out_of_tracebacks(lines: Callable[[], list[dict[str, ob
         raise ValueError(f"refused {SECRET}")
     except ValueError:
         structlog.get_logger().exception("it.broke")
-        logging.getLogger("some.library").exception("broke")
+        logging.getLogger("other.package").exception("broke")
 
     assert len(lines()) == 2
 
