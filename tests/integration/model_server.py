@@ -59,7 +59,8 @@ def error_429(_: str, __: dict[str, Any], ___: int) -> Response:
 class ModelServer:
     """`behave[model]` decides what a model does; `HANG` never answers until the caller goes away.
 
-    Every answer takes `answer_seconds`; `most_running` is the most that were being written at once."""
+    Every answer takes `answer_seconds`, and waits besides while `holding`; `most_running` is the most that were being
+    written at once."""
 
     url: str
     behave: dict[str, Behaviour | str] = dataclasses.field(default_factory=dict)
@@ -67,6 +68,7 @@ class ModelServer:
     bodies: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     marks_simulated: bool = False
     answer_seconds: float = 0.0
+    holding: bool = False
     running: int = 0
     most_running: int = 0
     gone: threading.Event = dataclasses.field(default_factory=threading.Event)
@@ -78,6 +80,7 @@ class ModelServer:
         self.bodies.clear()
         self.marks_simulated = False
         self.answer_seconds = 0.0
+        self.holding = False
         self.most_running = 0
         self.gone.clear()
         self.hanging.clear()
@@ -102,6 +105,8 @@ class ModelServer:
             return await self._hang(request)
         assert callable(behaviour)
         await asyncio.sleep(self.answer_seconds)
+        while self.holding:
+            await asyncio.sleep(0.01)
         reply = behaviour(role, body, before)
         return reply if isinstance(reply, Response) else self.reply(model, reply)
 
