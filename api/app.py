@@ -49,8 +49,11 @@ def services_of(settings: Settings) -> Services:
             "CONSENSUS_DATABASE_URL is not set; `consensus up` starts an embedded database, or point it at yours"
         )
     celery = configure(settings)
+    database = Database(settings.database_url, pool_size=settings.database_pool)
+    database.sign_with(settings.signer)
     return Services(
-        database=Database(settings.database_url, pool_size=settings.database_pool),
+        database=database,
+        signer=settings.signer,
         hub=Hub(settings.database_url),
         submit=lambda run_id: submit_run(celery, run_id),
         broker_problem=lambda: broker_problem(celery),

@@ -41,7 +41,7 @@ def record(database: Database) -> Database:
 
 
 def report_on(database: Database, run_id: str = "run_1") -> Report:
-    return examine(exported(database, run_id), trusted=signer().trusted, must_be_trusted=True)
+    return examine(exported(database, run_id, by=signer()), trusted=signer().trusted, must_be_trusted=True)
 
 
 def test_an_untouched_record_holds_and_says_who_signed_it(record: Database) -> None:
@@ -263,9 +263,11 @@ def test_a_head_that_an_older_key_signed_holds_after_rotation(database: Database
     store_ended(database, "run_2")
     both = {**signer(1).trusted, **signer(2).trusted}
     for run_id, number in (("run_1", 1), ("run_2", 2)):
-        report = examine(exported(database, run_id), trusted=both, must_be_trusted=True)
-        assert (report.problems, report.signed_by) == ((), (signer(number).key_id,))
-    alone = examine(exported(database, "run_1"), trusted=signer(2).trusted, must_be_trusted=True)
+        report = examine(exported(database, run_id, by=signer(2)), trusted=both, must_be_trusted=True)
+        assert report.problems == ()
+        assert set(report.signed_by) == {signer(number).key_id, signer(2).key_id}
+    document = exported(database, "run_1", by=signer(2))
+    alone = examine(document, trusted=signer(2).trusted, must_be_trusted=True)
     assert alone.problems == ("the end of the ledger is not signed by a key that you trust",)
 
 
@@ -320,4 +322,5 @@ def test_a_file_written_here_verifies_where_there_is_no_database(record: Databas
     assert [note for note in stranger.notes if signer().key_id in note]
     assert examine_file(raw, document, trusted=signer(2).trusted, must_be_trusted=True).problems == (
         "the end of the ledger is not signed by a key that you trust",
+        "the export is not signed by a key that you trust",
     )

@@ -15,6 +15,7 @@ from workers.cli import (
     demo,
     inspect,
     limits,
+    provenance,
     replay,
     results,
     run,
@@ -58,6 +59,7 @@ simulate.register(app)
 demo.register(app)
 sandbox.register(app)
 replay.register(app)
+provenance.register(app)
 
 
 def main() -> None:

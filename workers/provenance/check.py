@@ -11,10 +11,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from workers.errors import SettingsError
 from workers.provenance.digest import GENESIS, canonical, digest
 from workers.provenance.export import file_of, sealed_digest
 from workers.provenance.heads import HEAD_KINDS, Head, head_data
-from workers.provenance.ledger import Event, verify
+from workers.provenance.ledger import Event, stamp, verify
 from workers.provenance.repository.call_records import ENDED_LATE, SEALED
 from workers.provenance.signing import EXPORT, HEAD, Signature, is_good, read_public_keys
 
@@ -60,7 +61,7 @@ def examine(
     problems: list[str] = []
     try:
         problems.extend(examination.problems())
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, SettingsError) as error:
         # What was found before explains it.
         if not problems:
             problems = [
@@ -146,7 +147,10 @@ class _Examination:
         fault = verify(self.entries, run_id=run["run_id"], head=run["head"], genesis=GENESIS)
         if fault is not None:
             yield fault
-        elif run["seq"] != len(self.entries):
+        for item, entry in zip(self.document["events"], self.entries, strict=True):
+            if item["at"] != stamp(entry.at):
+                yield f"the time of event {entry.seq} was written anew"
+        if fault is None and run["seq"] != len(self.entries):
             yield f"the run's row counts {run['seq']} events, and there are {len(self.entries)}"
 
     def _bodies(self) -> Iterator[str]:
@@ -318,14 +322,21 @@ class _Examination:
                 )
 
     def _seal(self) -> Iterator[str]:
-        seal = self.document["seal"]
+        seal, sealed_by = self.document["seal"], self.document["sealed_by"]
         found = sealed_digest(self.document)
         if seal["digest"] != found or seal.keys() != {"digest", "signature"}:
-            yield "the file was changed after it was exported: its digest is another"
-        elif seal["signature"] is not None:
-            yield from self._signature(
-                _signature_of(seal["signature"]), EXPORT, {"digest": found}, self._brought_keys(), "export"
-            )
+            yield "the record was changed after it was exported: its digest is another"
+        if self.must_be_trusted and sealed_by not in self.trusted:
+            yield "the export is not signed by a key that you trust"
+        if seal["signature"] is None:
+            if sealed_by is not None:
+                yield f"the signature of the export, by key {sealed_by}, was taken away"
+            return
+        signature, brought = _signature_of(seal["signature"]), self._brought_keys()
+        if signature.key_id != sealed_by or sealed_by not in {**brought, **self.trusted}:
+            yield f"the export is signed with another key than {sealed_by}, which came with it"
+        else:
+            yield from self._signature(signature, EXPORT, {"digest": found}, brought, "export")
 
 
 def _signature_of(item: Mapping[str, Any]) -> Signature:

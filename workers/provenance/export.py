@@ -3,7 +3,7 @@
 The file is one canonical JSON object (`digest.canonical`) and a line feed: there is one way to write one record, so
 that any other byte is noticed. Its parts: `run` (facts of the run's row), `events` (the ledger), `calls`, `heads` (with
 signatures), `keys` (public halves of the exporter's), `payloads` (bodies by digest, once each), `dropped` (those that
-are gone, with when and why) and `seal` (the digest of all the rest, signed where there is a key)."""
+are gone, with when and why), `sealed_by` (a key) and `seal` (the digest of all the rest, signed with that key)."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ def document_of(connection: Connection, run: Run, *, signer: Signer | None = Non
         else {key: public_text(public) for key, public in signer.trusted.items()},
         "payloads": bodies,
         "dropped": dropped,
+        "sealed_by": None if signer is None else signer.key_id,
     }
     return {**document, "seal": _seal(document, signer)}
 
