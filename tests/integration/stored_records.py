@@ -49,7 +49,7 @@ def store_ended(database: Database, run_id: str = "run_1", *, prompt: str = "loo
                     model="birch-1",
                     family="birch",
                     pass_number=number,
-                    request={"messages": [{"content": words}]},
+                    request={"messages": [{"content": words}], "max_tokens": 64},
                 ),
             )
         calls.done(connection, f"{run_id}_c1", completion('{"ok": 1}'), rung=2, cost_usd=Decimal("0.25"))

@@ -11,9 +11,13 @@ import pytest
 from sqlalchemy import Column
 from sqlalchemy.exc import DBAPIError
 
+from tests.factories import make_team, team_data
+from tests.integration.conftest import Bench
+from tests.integration.model_server import ModelServer
 from tests.integration.stored_records import completion, exported, signer, store_ended
 from tests.integration.stored_runs import (
     AT,
+    append,
     drop_bodies,
     events_of,
     kinds_of,
@@ -22,13 +26,15 @@ from tests.integration.stored_runs import (
     store_run,
     tamper,
 )
-from workers.provenance import heads
+from workers.provenance import heads, ledger
 from workers.provenance.check import Report, examine, examine_file
-from workers.provenance.export import file_of
+from workers.provenance.export import file_of, replayable
 from workers.provenance.models import calls as calls_table
 from workers.provenance.models import events as events_table
+from workers.provenance.redaction import Selection, redact
 from workers.provenance.repository import call_records, calls, runs
 from workers.provenance.session import Database
+from workers.stages.replay import replay
 
 
 @pytest.fixture
@@ -140,6 +146,8 @@ def test_a_dropped_body_comes_back_when_the_same_is_submitted_again(record: Data
     assert tuple(row) == (None, None)
 
 
+QUESTION = {"messages": [], "max_tokens": 1}
+
 OTHER = {
     "Text": "'changed'",
     "Integer": "7",
@@ -201,6 +209,8 @@ def test_a_changed_payload_names_its_event(record: Database, seq: int) -> None:
         ("UPDATE runs SET external_id = 'x'", "external_id is not what event 1 says"),
         ("UPDATE runs SET input_digest = team_digest", "input_digest is not what event 1 says"),
         ("UPDATE runs SET team_digest = input_digest", "team_digest is not what event 1 says"),
+        ("UPDATE runs SET is_simulated = true", "marked as simulated, and its ledger says otherwise"),
+        ("UPDATE runs SET round = 2", "the run is in round 2, and its ledger in 1"),
         ("UPDATE runs SET ledger_seq = 3", "counts 3 events, and there are 4"),
         ("UPDATE runs SET ledger_head = repeat('0', 64)", "cut off after event 4"),
         ("DELETE FROM calls WHERE call_id = 'run_1_c2'", "call run_1_c2 is missing"),
@@ -286,7 +296,13 @@ def test_a_call_that_ends_after_its_run_enters_the_ledger(database: Database) ->
     store_run(database)
     open_seats(database, seat_key())
     new = calls.NewCall(
-        call_id="c1", key=seat_key(), link=0, provider="local", model="birch-1", family="birch", request={}
+        call_id="c1",
+        key=seat_key(),
+        link=0,
+        provider="local",
+        model="birch-1",
+        family="birch",
+        request={"messages": [], "max_tokens": 1},
     )
     with database.begin() as connection:
         calls.sent(connection, new)
@@ -303,6 +319,51 @@ def test_a_call_that_ends_after_its_run_enters_the_ledger(database: Database) ->
     assert events_of(database)[-1].payload["call"]["output_tokens"] == 5
     report = report_on(database)
     assert (report.problems, report.events) == ((), 4)
+
+
+def test_a_run_that_ended_before_there_were_heads_is_told_as_such_also_once_it_is_redacted(
+    database: Database,
+) -> None:
+    store_ended(database)
+    # As an earlier version left it: no calls in the ledger, no head.
+    tamper(
+        database,
+        "DELETE FROM ledger_heads; DELETE FROM events WHERE kind = 'run.finished';"
+        "UPDATE runs SET ledger_seq = 2, ledger_head = (SELECT hash FROM events WHERE seq = 2);"
+        "DELETE FROM events WHERE seq = 3;",
+    )
+    append(database, "calls.none", {})
+    with database.begin() as connection, ledger.writer(connection, "run_1") as log:
+        verdict = log.append("run.finished", {"outcome": "accepted"}, at=AT)
+    tamper(database, f"UPDATE runs SET verdict_digest = '{verdict}'; DELETE FROM ledger_heads")  # noqa: S608
+    report = examine(exported(database))
+    assert report.problems == ()
+    assert "the run is of a version that kept no calls in the ledger" in report.notes
+    assert "unsigned: no head is on record; what an anchor says is all there is" in report.notes
+    with database.begin() as connection:
+        redact(connection, "run_1", Selection(events=(2,)), who="ada", why="why", at=AT)
+    assert examine(exported(database)).problems == ()
+
+
+def test_a_call_row_that_was_put_in_after_the_end_is_found(record: Database) -> None:
+    tamper(
+        record,
+        "CREATE TEMP TABLE forged ON COMMIT DROP AS SELECT * FROM calls WHERE call_id = 'run_1_c1';"
+        "UPDATE forged SET call_id = 'forged'; INSERT INTO calls SELECT * FROM forged",
+    )
+    assert report_on(record).problems == ("call forged is not in the ledger",)
+
+
+def test_a_whole_run_verifies_replays_and_knows_passes(bench: Bench, models: ModelServer) -> None:
+    run_id = bench.submit(make_team(policy={**team_data()["policy"], "passes": 2}))
+    bench.verdict(run_id)
+    raw = file_of(exported(bench.database, run_id))
+    document = json.loads(raw)
+    assert examine_file(raw, document).problems == ()
+    panel = [call["pass_number"] for call in document["calls"] if call["stage"] == "panel"]
+    assert sorted(panel) == [1, 1, 2, 2]
+    assert {call["attempt"] for call in document["calls"] if call["stage"] == "coder"} == {1}
+    assert replay(replayable(document)).problem is None
 
 
 def test_a_call_is_on_record_with_its_attempt_pass_and_rung(record: Database) -> None:

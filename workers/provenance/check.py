@@ -95,7 +95,7 @@ def heads_fault(entries: Sequence[Event], recorded: Sequence[Head]) -> str | Non
         if not head.seq >= 1 or entries[head.seq - 1].hash != head.head:
             return f"event {head.seq} is not the one whose hash was put on record as the head"
     late = [entry.seq for entry in entries if entry.kind in HEAD_KINDS]
-    if recorded and late and late[-1] not in {head.seq for head in recorded}:
+    if recorded and late and late[-1] > recorded[-1].seq:
         return f"the head after event {late[-1]} is not on record any more"
     return None
 
@@ -193,7 +193,15 @@ class _Examination:
                 # Earlier versions said less.
                 if name in created and canonical(run[name]) != canonical(created[name]):
                     yield f"the run's {name} is not what event 1 says"
-        ending = next((entry for entry in self.entries if entry.kind in _ENDINGS), None)
+        said = [entry.payload for entry in self.entries]
+        is_simulated = any(isinstance(value, dict) and value.get("simulated") is True for value in said)
+        if run["is_simulated"] is not is_simulated and (is_simulated or None not in said):
+            marked = "marked" if run["is_simulated"] else "not marked"
+            yield f"the run is {marked} as simulated, and its ledger says otherwise"
+        rounds = 1 + sum(entry.kind == "round.opened" for entry in self.entries)
+        if canonical(run["round"]) != canonical(rounds):
+            yield f"the run is in round {run['round']}, and its ledger in {rounds}"
+        ending = self._ending()
         state = None if ending is None else _ENDINGS[ending.kind]
         has_ended = run["state"] in _ENDINGS.values()
         if run["state"] != state and (has_ended or state is not None):
@@ -205,11 +213,16 @@ class _Examination:
         if run["outcome"] != outcome and (verdict is None or verdict.payload is not None):
             yield f"the run's outcome is {run['outcome']}, and its ledger says {outcome}"
 
+    def _ending(self) -> Event | None:
+        return next((entry for entry in self.entries if entry.kind in _ENDINGS), None)
+
     def _calls(self) -> Iterator[str]:
-        if not any(entry.kind in _ENDINGS for entry in self.entries):
+        ending = self._ending()
+        if ending is None:
             self.notes.append("the run is at work: its calls enter the ledger when it ends")
             return
-        if not self.document["heads"] and not any(entry.kind == SEALED for entry in self.entries):
+        ended_on_record = any(head["seq"] == ending.seq for head in self.document["heads"])
+        if not ended_on_record and not any(entry.kind == SEALED for entry in self.entries):
             self.notes.append("the run is of a version that kept no calls in the ledger")
             return
         told: dict[str, Any] = {}
@@ -256,7 +269,7 @@ class _Examination:
             value = head_data(head.run_id, head.seq, head.head)
             yield from self._signature(head.signature, HEAD, value, brought, f"head after event {head.seq}")
         last = recorded[-1].signature if recorded else None
-        if any(entry.kind in _ENDINGS for entry in self.entries):
+        if self._ending() is not None:
             if not recorded:
                 self.notes.append("unsigned: no head is on record; what an anchor says is all there is")
             elif last is None:

@@ -53,6 +53,8 @@ def document_of(connection: Connection, run: Run, *, signer: Signer | None = Non
             "team_digest": run.team_digest,
             "input_digest": run.input_digest,
             "verdict_digest": run.verdict_digest,
+            "round": run.round,
+            "is_simulated": run.is_simulated,
             "seq": run.ledger_seq,
             "head": run.ledger_head,
         },

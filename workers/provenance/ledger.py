@@ -195,7 +195,7 @@ def _flush(connection: Connection, held: Writer) -> None:
             "channel": CHANNEL,
         },
     )
-    if last.kind in heads.HEAD_KINDS:
+    if any(link.kind in heads.HEAD_KINDS for link in links):
         heads.note(connection, [(held.run_id, last.seq, last.hash)], at=last.at)
     held.seq, held.head = last.seq, last.hash
     held.pending.clear()
