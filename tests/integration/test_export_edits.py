@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.integration.stored_records import exported, signer, store_ended
 from workers.errors import InputError
 from workers.provenance.check import examine, examine_file
+from workers.provenance.digest import digest
 from workers.provenance.export import Document, file_of, read_file, sealed_digest
 from workers.provenance.session import Database
 from workers.provenance.signing import EXPORT, Signer, public_text
@@ -141,6 +142,31 @@ def test_with_a_key_in_hand_no_part_can_be_changed_and_sealed_anew_even_with_ano
 
     assert examine(document, **options).problems == ()
     check()
+
+
+def test_a_signature_that_was_taken_away_is_told(document: Document) -> None:
+    document["seal"]["signature"] = None
+    assert examine(document).problems == (
+        f"the signature of the export, by key {signer().key_id}, was taken away",
+    )
+
+
+def test_a_body_that_belongs_to_nothing_is_told(document: Document) -> None:
+    document["payloads"][digest(b"x")] = "x"
+    assert examine(resealed(document)).problems == (
+        f"payload {digest(b'x')[:12]}… belongs to nothing in the ledger",
+    )
+
+
+def test_a_key_under_another_key_s_name_is_told(document: Document) -> None:
+    (name,) = signer().trusted
+    document["keys"] = {name: public_text(signer(2).trusted[signer(2).key_id])}
+    assert "has another id" in examine(resealed(document)).problems[0]
+
+
+def test_a_time_in_other_words_is_told(document: Document) -> None:
+    document["events"][1]["at"] = document["events"][1]["at"].replace("T", " ")
+    assert examine(resealed(document)).problems == ("the time of event 2 was written anew",)
 
 
 def test_every_other_byte_is_found(document: Document) -> None:

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
+from tests.integration.stored_batches import store_batch
 from tests.integration.stored_records import exported, signer, store_ended
-from tests.integration.stored_runs import AT, events_of, run_of, store_run, tamper
+from tests.integration.stored_runs import AT, append, events_of, finish, run_of, store_run, tamper
 from workers.errors import InputError, NotFoundError, StateError
 from workers.provenance import payload
 from workers.provenance.check import examine
 from workers.provenance.export import replayable
 from workers.provenance.models import metadata
 from workers.provenance.redaction import Redacted, Selection, redact
-from workers.provenance.repository import runs
+from workers.provenance.repository import batch_results, runs
 from workers.provenance.session import Database
 from workers.stages.replay import replay
 
@@ -100,6 +101,23 @@ def test_what_is_submitted_anew_is_there_for_the_new_run_and_stays_hidden_in_the
     assert shared in exported(record, "run_3")["payloads"]
     assert shared not in exported(record)["payloads"]
     assert problems(record) == ()
+
+
+def test_a_verdict_that_another_run_shares_is_hidden_in_results_too(database: Database) -> None:
+    one, two = store_batch(database, count=2)
+    for run_id in (one, two):
+        finish(database, run_id)
+    shared = run_of(database, one).verdict_digest
+    assert shared == run_of(database, two).verdict_digest
+    for run_id in (one, two):
+        append(database, "candidate.written", {"files": {"a.py": "x"}}, run_id)
+    candidate = events_of(database, one)[-1].payload_digest
+    take(database, one, digests=(str(shared), candidate))
+    with database.begin() as connection:
+        told = {run.run_id: run.verdict for run in batch_results.page(connection, "batch_1", after=0)}
+        seen = {name: batch_results.reviewed(connection, name).files for name in (one, two)}
+    assert told == {one: None, two: {"outcome": "accepted", "files": {}}}
+    assert seen == {one: {}, two: {"a.py": "x"}}
 
 
 SECRET = 'sk-"7f\\né'
