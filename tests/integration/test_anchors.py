@@ -125,6 +125,15 @@ def test_an_anchor_file_that_was_changed_is_told(anchored: Database) -> None:
         fault(first, b"{}")
 
 
+def test_an_unsigned_anchor_under_another_number_is_told(database: Database) -> None:
+    store_ended(database)
+    with database.begin() as connection:
+        anchor.make(connection, signer=None, at=AT)
+    (line,) = lines(database)
+    changed = anchor.read(line.replace(b'"number":1', b'"number":2'), name="a file")
+    assert "anchor 2 does not follow from anchor 0" in str(anchor.fault_in(changed, trusted={}))
+
+
 def test_a_file_is_only_appended_to(anchored: Database, tmp_path: Path) -> None:
     path = tmp_path / "anchors.jsonl"
     first, second = lines(anchored)

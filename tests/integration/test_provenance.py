@@ -319,6 +319,8 @@ def test_a_call_that_ends_after_its_run_enters_the_ledger(database: Database) ->
     assert events_of(database)[-1].payload["call"]["output_tokens"] == 5
     report = report_on(database)
     assert (report.problems, report.events) == ((), 4)
+    with database.begin() as connection:
+        assert [head.seq for head in heads.of_run(connection, "run_1")] == [3, 4]
 
 
 def test_a_run_that_ended_before_there_were_heads_is_told_as_such_also_once_it_is_redacted(

@@ -132,8 +132,8 @@ def everything_in(database: Database) -> str:
                 found += [value.decode() if isinstance(value, bytes) else str(value) for value in row]
     text = "\n".join(found)
     for _ in range(4):
-        text += "\n" + text.replace("\\\\", "\\").replace('\\"', '"').replace("\\u00e9", "é")
-    return text
+        text += "\n" + text.replace("\\\\", "\\").replace('\\"', '"')
+    return text + "\n" + text.replace("\\u00e9", "é")
 
 
 def test_a_secret_is_found_wherever_it_stands_and_is_nowhere_afterwards(database: Database) -> None:
