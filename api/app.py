@@ -67,8 +67,11 @@ def services_of(settings: Settings) -> Services:
         )
     celery = configure(settings)
     bound_sending(celery)
+    database = Database(settings.database_url, pool_size=settings.database_pool)
+    database.sign_with(settings.signer)
     return Services(
-        database=Database(settings.database_url, pool_size=settings.database_pool),
+        database=database,
+        signer=settings.signer,
         hub=Hub(settings.database_url),
         submit=lambda run_id: submit_run(celery, run_id),
         broker_problem=lambda: broker_problem(celery),

@@ -22,6 +22,7 @@ from workers.governor.base import Limits, Snapshot
 from workers.inspection.inspector import Inspector
 from workers.provenance.models import DEFAULT_TENANT
 from workers.provenance.session import Database
+from workers.provenance.signing import Signer
 from workers.providers.registry import ProviderConfig
 from workers.queues import Queue
 from workers.webhooks.policy import WebhookPolicy
@@ -53,6 +54,8 @@ class Services:
     batch_submissions: CapacityLimiter = dataclasses.field(default_factory=lambda: CapacityLimiter(4))
     #: How the governor's buckets with these keys and limits stand; nothing while Redis is away.
     snapshots: Callable[[Mapping[str, Limits]], Mapping[str, Snapshot]] = lambda _: {}
+    #: Seals exports; None: they are unsigned.
+    signer: Signer | None = None
     webhooks: WebhookPolicy = dataclasses.field(default_factory=WebhookPolicy)
     #: Sends a part of a scoring.
     send_part: Callable[[PartKey], None] = lambda _: None

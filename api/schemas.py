@@ -236,6 +236,9 @@ class ProvenanceOut(BaseModel):
     head: str
     verified: bool
     problem: str | None
+    signed_by: list[str] = Field(
+        description="ids of the keys that signed its end; none: unsigned. The export can be verified against a key"
+    )
     events: list[EventOut]
 
 

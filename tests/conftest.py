@@ -164,6 +164,8 @@ def database(database_url: str) -> Iterator[Database]:
     opened = Database(database_url, pool_size=8)
     with opened.begin() as connection:
         # Deleting a few rows is ten times faster than TRUNCATE, which writes new files for every table.
+        # The ledger refuses both from everybody who does not say, as only a superuser can, that it is no change at all.
+        connection.exec_driver_sql("SET LOCAL session_replication_role = replica")
         for table in reversed(metadata.sorted_tables):
             connection.execute(delete(table))
     yield opened

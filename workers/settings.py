@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from workers.core.schedule import Schedule
 from workers.errors import SettingsError
+from workers.provenance.signing import Signer, read_public_keys, read_signer
 from workers.schedules import read_schedules
 from workers.webhooks.signature import signing_keys
 
@@ -131,6 +132,18 @@ class Settings(BaseSettings):
     )
     max_rescues: int = Field(default=3, ge=0, description="a seat whose worker died more often gives up")
 
+    signing_key: SecretStr | None = Field(
+        default=None,
+        description="signs ledgers and exports (Ed25519): PEM, or base64 of 32 bytes, several between spaces, "
+        "the first one signs; unset: unsigned",
+    )
+    signing_key_file: Path | None = Field(
+        default=None, description="a file with what CONSENSUS_SIGNING_KEY would hold"
+    )
+    trusted_keys: str | None = Field(
+        default=None,
+        description="public keys that `provenance verify` trusts besides, as `provenance keys` prints",
+    )
     webhook_secret: SecretStr | None = Field(
         default=None,
         description="signs webhooks: whsec_… or at least 24 bytes of text, several between spaces; unset: no webhooks",
@@ -195,6 +208,53 @@ class Settings(BaseSettings):
         except SettingsError as error:
             raise ValueError(str(error)) from None
         return value
+
+    @field_validator("signing_key")
+    @classmethod
+    def _signs_ledgers(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None or not value.get_secret_value().strip():
+            return None
+        try:
+            read_signer(value.get_secret_value())
+        except SettingsError as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    @field_validator("trusted_keys")
+    @classmethod
+    def _are_public(cls, value: str | None) -> str | None:
+        try:
+            return value if value and read_public_keys(value) else None
+        except SettingsError as error:
+            raise ValueError(str(error)) from None
+
+    @property
+    def signer(self) -> Signer | None:
+        """What ledgers are signed with; None: they stay unsigned.
+
+        Raises: SettingsError when both ways to give a key are used, or the file cannot be.
+        """
+        if self.signing_key_file is None:
+            return None if self.signing_key is None else read_signer(self.signing_key.get_secret_value())
+        if self.signing_key is not None:
+            raise SettingsError(
+                "CONSENSUS_SIGNING_KEY and CONSENSUS_SIGNING_KEY_FILE are both set; leave one out"
+            )
+        try:
+            held = self.signing_key_file.read_text(encoding="utf-8")
+            return read_signer(held)
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(
+                f"CONSENSUS_SIGNING_KEY_FILE: {self.signing_key_file} cannot be read: {error}"
+            ) from None
+        except SettingsError as error:
+            raise SettingsError(f"CONSENSUS_SIGNING_KEY_FILE: {self.signing_key_file} {error}") from None
+
+    @property
+    def trusted(self) -> dict[str, bytes]:
+        """Public keys by id whose signatures need no comparing by eye."""
+        own = self.signer
+        return {**({} if own is None else own.trusted), **read_public_keys(self.trusted_keys or "")}
 
     @property
     def webhook_keys(self) -> tuple[bytes, ...]:

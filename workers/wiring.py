@@ -72,6 +72,7 @@ class Runtime:
         self.settings = config
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self._database = Database(config.database_url, pool_size=config.database_pool)
+        self._database.sign_with(config.signer)
         self._loop = LoopThread()
         self._seats = SeatsAtWork()
         self._accounts = Accounts(time.monotonic, failures_to_open=config.breaker_failures)

@@ -59,7 +59,7 @@ def results(
         if run.verdict_digest is None:
             state = "was cancelled" if run.has_ended else "has not ended"
             raise StateError(f"run {run_id} {state}; results come with a verdict")
-        verdict = payload.load(connection, run.verdict_digest)
+        verdict = payload.load(connection, run.verdict_digest, run_id=run_id)
         found = _results(connection, run, verdict)
     if format is Format.SARIF:
         log = to_sarif(found, [(facts_of(run), verdict)], version=importlib.metadata.version("consensus"))

@@ -122,7 +122,7 @@ def _detail(connection: Connection, run: runs.Run) -> RunDetail:
     if run.verdict_digest is not None:
         # A redacted verdict is gone; the run and its outcome are still there to be shown.
         with contextlib.suppress(NotFoundError):
-            verdict = payload.load(connection, run.verdict_digest)
+            verdict = payload.load(connection, run.verdict_digest, run_id=run.run_id)
     used = UsageOut.of(usage.usage_of(connection, run.run_id))
     told = [WebhookOut.of(status) for status in deliveries.run_statuses(connection, run.run_id)]
     return RunDetail(

@@ -102,9 +102,9 @@ def _values(run_id: str, services: Services, tenant: str) -> dict[str, Any]:
         entries = ledger.read(connection, run_id, limit=run.ledger_seq)
         times = seat_times.of_run(connection, run_id)
         used = usage.usage_of(connection, run_id)
-        material = _mapping(connection, run.input_digest)
-        team = _mapping(connection, run.team_digest)
-        verdict = _mapping(connection, run.verdict_digest) or None
+        material = _mapping(connection, run_id, run.input_digest)
+        team = _mapping(connection, run_id, run.team_digest)
+        verdict = _mapping(connection, run_id, run.verdict_digest) or None
     view = fold(entries, times, reviewers=list(team.get("reviewers", ())), verdict=verdict)
     spec = str(material.get("spec", ""))
     return {
@@ -129,11 +129,11 @@ def _values(run_id: str, services: Services, tenant: str) -> dict[str, Any]:
     }
 
 
-def _mapping(connection: Connection, digest: str | None) -> dict[str, Any]:
-    """The object under a digest; empty where there is none, or none any more."""
+def _mapping(connection: Connection, run_id: str, digest: str | None) -> dict[str, Any]:
+    """The object under a digest as the run shows it; empty where there is none, or none any more."""
     if digest is not None:
         with contextlib.suppress(NotFoundError):
-            value = payload.load(connection, digest)
+            value = payload.load(connection, digest, run_id=run_id)
             return value if isinstance(value, dict) else {}
     return {}
 

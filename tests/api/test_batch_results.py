@@ -18,10 +18,10 @@ from api.batch_lines import COLUMNS
 from api.routers import batch_results as batch_results_router
 from tests.api.batch_rows import store_batch
 from tests.api.conftest import served
+from tests.integration.stored_runs import drop_bodies
 from workers import log
 from workers.core.run import Outcome, RunState
 from workers.errors import UnavailableError
-from workers.provenance.models import payloads
 from workers.provenance.models import runs as runs_table
 from workers.provenance.repository import batch_results
 from workers.provenance.session import Database
@@ -147,8 +147,7 @@ async def test_a_redacted_verdict_leaves_the_run_and_its_outcome(
     client: httpx.AsyncClient, database: Database
 ) -> None:
     store_batch(database, (Outcome.REJECTED,))
-    with database.begin() as connection:
-        connection.execute(update(payloads).values(body=None))
+    drop_bodies(database)
     (line,) = await lines(client)
     assert (line["outcome"], line["verdict"]) == ("rejected", None)
     VALID.validate((await fetched(client, "sarif")).json())

@@ -13,7 +13,7 @@ from api import live as live_module
 from api import run_pages as pages_module
 from api.routers import events as events_module
 from tests.api.streams import DEADLINE_SECONDS, Frame, LiveServer, frames
-from tests.integration.stored_runs import AT, append, finish, store_run
+from tests.integration.stored_runs import AT, append, drop_bodies, finish, store_run
 from workers.core.run import RunState
 from workers.provenance.models import runs as runs_table
 from workers.provenance.repository import runs
@@ -315,8 +315,7 @@ def test_events_of_another_run_are_not_mixed_in(database: Database, live: LiveSe
 
 def test_a_redacted_payload_is_streamed_as_null(database: Database, live: LiveServer) -> None:
     store_run(database)
-    with database.begin() as connection:
-        connection.execute(text("UPDATE payloads SET body = NULL, redacted_at = now()"))
+    drop_bodies(database)
     with live.follow() as (_, arriving):
         assert next(arriving).data["payload"] is None
 

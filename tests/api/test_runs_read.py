@@ -11,6 +11,7 @@ import pytest
 from tests.integration.stored_runs import (
     AT,
     append,
+    drop_bodies,
     finish,
     kinds_of,
     open_seats,
@@ -20,6 +21,7 @@ from tests.integration.stored_runs import (
     set_seat,
     start_run,
     store_run,
+    tamper,
 )
 from workers.core.identity import make_id
 from workers.core.reply import Completion, FinishReason, Usage
@@ -164,8 +166,7 @@ async def test_a_run_whose_verdict_was_redacted_is_still_shown(
 ) -> None:
     store_run(database)
     finish(database)
-    with database.begin() as connection:
-        connection.exec_driver_sql("UPDATE payloads SET body = NULL, redacted_at = now()")
+    drop_bodies(database)
     for answer in (await client.get("/v1/runs/run_1"), await client.post("/v1/runs/run_1/cancel")):
         assert (answer.status_code, answer.json()["outcome"]) == (200, "accepted")
         assert answer.json()["verdict"] is None
@@ -271,8 +272,7 @@ async def test_provenance_of_a_run_that_grows_meanwhile_is_not_called_cut_off(
 async def test_provenance_tells_of_a_changed_entry(client: httpx.AsyncClient, database: Database) -> None:
     store_run(database)
     append(database, "run.started")
-    with database.begin() as connection:
-        connection.exec_driver_sql("UPDATE events SET kind = 'run.stopped' WHERE seq = 2")
+    tamper(database, "UPDATE events SET kind = 'run.stopped' WHERE seq = 2")
     shown = (await client.get("/v1/runs/run_1/provenance")).json()
     assert shown["verified"] is False
     assert shown["problem"] == "event 2 was changed: its hash does not follow from event 1"

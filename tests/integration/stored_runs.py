@@ -53,6 +53,21 @@ def finish(database: Database, run_id: str = "run_1", outcome: Outcome = Outcome
         runs.finish(connection, run_id, outcome=outcome, verdict_digest=verdict)
 
 
+def tamper(database: Database, statement: str) -> None:
+    """Change rows behind the ledger's back, as only a superuser can who switches its triggers off."""
+    with database.begin() as connection:
+        connection.exec_driver_sql("SET LOCAL session_replication_role = replica")
+        connection.exec_driver_sql(statement)
+
+
+def drop_bodies(database: Database) -> None:
+    """The bodies of all payloads go, in the one way in which they may."""
+    with database.begin() as connection:
+        connection.exec_driver_sql(
+            "SELECT drop_payload_bodies(array_agg(digest), now(), 'a test') FROM payloads"
+        )
+
+
 def run_of(database: Database, run_id: str = "run_1") -> Run:
     with database.begin() as connection:
         return runs.get(connection, run_id)

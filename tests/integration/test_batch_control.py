@@ -11,6 +11,7 @@ import pytest
 from tests.integration.desk import Desk, chain_team, desk, providers_at
 from tests.integration.model_server import HANG, ModelServer
 from tests.integration.stored_batches import batch_row, put_into_batch, set_batch, store_batch
+from tests.integration.stored_records import exported, signer
 from tests.integration.stored_runs import (
     claim,
     events_of,
@@ -29,6 +30,7 @@ from workers.core.budget import Budget
 from workers.core.run import RunState, SeatState, Stage
 from workers.errors import NotFoundError, StateError
 from workers.provenance import ledger
+from workers.provenance.check import examine
 from workers.provenance.digest import GENESIS
 from workers.provenance.repository import batch_control, runs, stages
 from workers.provenance.repository.stages import SeatKey
@@ -205,6 +207,7 @@ def test_the_sweep_ends_rows_ledgers_seats_and_calls_in_chunks(
 ) -> None:
     monkeypatch.setattr(dispatch, "SWEEP_CHUNK", 3)
     database = opened.context.database
+    database.sign_with(signer())
     run_ids = store_batch(database, count=8, team=chain_team(["openai/gpt-5"]), budget_tokens=10**6)
     finish(database, run_ids[0])
     key = opened.open(run_ids[1])
@@ -222,6 +225,9 @@ def test_the_sweep_ends_rows_ledgers_seats_and_calls_in_chunks(
         entries = events_of(database, run_id)
         assert entries[-1].kind == "run.cancelled"
         assert ledger.verify(entries, run_id=run_id, head=run.ledger_head, genesis=GENESIS) is None
+        report = examine(exported(database, run_id), trusted=signer().trusted)
+        assert (report.problems, report.signed_by) == ((), (signer().key_id,))
+    assert kinds_of(database, run_ids[1])[-2:] == ["calls.sealed", "run.cancelled"]
     assert seat_row(database, seat_key("left", run_id=run_ids[1])).state == "cancelled"
     assert seat_row(database, key).state == "done"
     row = batch_row(database)

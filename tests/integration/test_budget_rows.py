@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -214,9 +215,11 @@ def test_a_lost_call_that_answers_after_all_is_billed_at_what_it_cost(seated: Da
     with seated.begin() as connection:
         calls.sent(connection, new_call("c1", worst=Amount(output_tokens=4096, usd=Decimal("0.25"))))
         calls.orphan_run(connection, "run_1")
+    answered = partial(calls.done, completion=reply(output_tokens=7), rung=1, cost_usd=Decimal("0.0004"))
     with seated.single() as connection:
-        calls.done(connection, "c1", reply(output_tokens=7), rung=1, cost_usd=Decimal("0.0004"))
+        assert not answered(connection, "c1")
     with seated.begin() as connection:
+        assert answered(connection, "c1", is_late=True)
         used = usage_of(connection, "run_1")
     assert (used.orphaned, used.output_tokens, used.has_estimates) == ((), 7, False)
     assert used.cost_usd == Decimal("0.0004")

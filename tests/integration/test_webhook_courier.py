@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from tests.integration.stored_runs import AT, ago, finish, run_of
+from tests.integration.stored_runs import AT, ago, finish, run_of, tamper
 from tests.integration.stored_webhooks import (
     note,
     note_batch,
@@ -29,7 +29,6 @@ from tests.unit.webhooks.receiver import receiver, silence, status
 from workers.core.webhook import WebhookEvent
 from workers.gateway import LoopThread
 from workers.guarded_http import guarded_client
-from workers.provenance.models import payloads
 from workers.provenance.models import runs as runs_table
 from workers.provenance.repository import deliveries
 from workers.provenance.session import Database
@@ -331,12 +330,9 @@ def test_a_spoilt_verdict_does_not_keep_others_from_being_told(database: Databas
         for run_id in ("run_1", "run_2"):
             store_heard_run(database, run_id, url=served.url)
             finish(database, run_id)
+        spoilt = run_of(database, "run_1").verdict_digest
+        tamper(database, f"UPDATE payloads SET body = 'not JSON' WHERE digest = '{spoilt}'")  # noqa: S608
         with database.begin() as connection:
-            connection.execute(
-                update(payloads)
-                .where(payloads.c.digest == run_of(database, "run_1").verdict_digest)
-                .values(body=b"not JSON")
-            )
             connection.execute(
                 update(runs_table).where(runs_table.c.run_id == "run_2").values(verdict_digest=None)
             )

@@ -76,6 +76,10 @@ class Client:
     def provenance(self, run_id: str) -> dict[str, Any]:
         return self._call("GET", f"/v1/runs/{quote(run_id)}/provenance")
 
+    def provenance_export(self, run_id: str) -> bytes:
+        """A run's whole record as a file."""
+        return self._request("GET", f"/v1/runs/{quote(run_id)}/provenance/export").content
+
     @contextmanager
     def results(self, kind: str, name: str, format: str) -> Iterator[Iterator[bytes]]:
         """How a run's claims or a batch's runs ended, as a file in pieces; `kind` is `runs` or `batches`.

@@ -16,6 +16,7 @@ from workers.cli import (
     flower,
     inspect,
     limits,
+    provenance,
     replay,
     results,
     run,
@@ -60,6 +61,7 @@ simulate.register(app)
 demo.register(app)
 sandbox.register(app)
 replay.register(app)
+provenance.register(app)
 
 
 def main() -> None:

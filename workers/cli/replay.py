@@ -20,21 +20,22 @@ def register(app: typer.Typer) -> None:
 
 
 def replay(
-    run: Annotated[str, typer.Argument(help="a run's id, or a file with its provenance as JSON")],
+    run: Annotated[str, typer.Argument(help="a run's id, or a file that `provenance export` wrote")],
 ) -> int:
     """Recompute a verdict from the run's ledger: no model, no cage.
 
     Exit code: 0 it matches byte for byte, 1 it differs, 3 there is none to compare or the input is refused.
     """
+    from workers.provenance.export import FORMAT, replayable
     from workers.stages.replay import replay as recompute
 
     document = _document(run)
     try:
-        replayed = recompute(document)
+        replayed = recompute(replayable(document) if document.get("format") == FORMAT else document)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{run}: is no provenance of a run ({type(error).__name__}: {error}); "
-            "save what GET /v1/runs/{id}/provenance answers"
+            "give what `consensus provenance export` wrote"
         ) from None
     if not replayed.is_compared:
         raise InputError(f"{run}: {replayed.problem}")

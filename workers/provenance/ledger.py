@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, select, text
+from sqlalchemy import Connection, Row, and_, bindparam, case, select, text
 
 from workers.core.run import RunState
 from workers.errors import NotFoundError
-from workers.provenance import payload
+from workers.provenance import heads, payload
 from workers.provenance.digest import GENESIS, canonical, chain_hash, digest
-from workers.provenance.models import events, payloads, runs
+from workers.provenance.models import events, payloads, redactions, runs
 
 #: PostgreSQL channel on which a committed event is announced; the message is the run's id.
 CHANNEL = "consensus_events"
@@ -133,41 +133,71 @@ _FLUSH = text(
 )
 
 
-def _flush(connection: Connection, held: Writer) -> None:
-    bodies = [canonical(value) for _, _, value in held.pending]
-    digests = [digest(body) for body in bodies]
-    hashes: list[str] = []
-    for offset, ((kind, at, _), key) in enumerate(zip(held.pending, digests, strict=True), start=1):
-        hashes.append(
-            chain_hash(
-                run_id=held.run_id,
-                seq=held.seq + offset,
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Link:
+    """An event with its place in the chain, about to be written."""
+
+    run_id: str
+    seq: int
+    kind: str
+    at: dt.datetime
+    body: bytes
+    payload_digest: str
+    previous_hash: str
+    hash: str
+
+
+def _chain(
+    run_id: str, seq: int, head: str, pending: Sequence[tuple[str, dt.datetime, Mapping[str, Any]]]
+) -> list[_Link]:
+    """The next events of a ledger that has `seq` of them and this head."""
+    links: list[_Link] = []
+    for number, (kind, at, value) in enumerate(pending, start=seq + 1):
+        body = canonical(value)
+        key = digest(body)
+        previous = links[-1].hash if links else head
+        own = chain_hash(
+            run_id=run_id, seq=number, kind=kind, at=stamp(at), payload_digest=key, previous_hash=previous
+        )
+        links.append(
+            _Link(
+                run_id=run_id,
+                seq=number,
                 kind=kind,
-                at=stamp(at),
+                at=at,
+                body=body,
                 payload_digest=key,
-                previous_hash=hashes[-1] if hashes else held.head,
+                previous_hash=previous,
+                hash=own,
             )
         )
-    count = len(held.pending)
+    return links
+
+
+def _flush(connection: Connection, held: Writer) -> None:
+    links = _chain(held.run_id, held.seq, held.head, held.pending)
+    last = links[-1]
     connection.execute(
         _FLUSH,
         {
             "run_id": held.run_id,
-            "digests": digests,
-            "bodies": bodies,
-            "seqs": [held.seq + offset for offset in range(1, count + 1)],
-            "kinds": [kind for kind, _, _ in held.pending],
-            "times": [at for _, at, _ in held.pending],
-            "previous": [held.head, *hashes[:-1]],
-            "hashes": hashes,
-            "seq": held.seq + count,
-            "head": hashes[-1],
+            "digests": [link.payload_digest for link in links],
+            "bodies": [link.body for link in links],
+            "seqs": [link.seq for link in links],
+            "kinds": [link.kind for link in links],
+            "times": [link.at for link in links],
+            "previous": [link.previous_hash for link in links],
+            "hashes": [link.hash for link in links],
+            "seq": last.seq,
+            "head": last.hash,
             # Read from the replies themselves: whatever a stage writes says whether a simulated one was used.
             "simulated": any(value.get("simulated") is True for _, _, value in held.pending),
             "channel": CHANNEL,
         },
     )
-    held.seq, held.head = held.seq + count, hashes[-1]
+    if any(link.kind in heads.HEAD_KINDS for link in links):
+        heads.note(connection, [(held.run_id, last.seq, last.hash)], at=last.at)
+    held.seq, held.head = last.seq, last.hash
     held.pending.clear()
 
 
@@ -224,64 +254,66 @@ def open_all(connection: Connection, entries: Sequence[FirstEntry]) -> None:
     )
 
 
-_APPEND_TO_ALL = text(
+_APPEND_MANY = text(
     """
-    WITH body AS (
+    WITH bodies AS (
         INSERT INTO payloads (digest, body, size_bytes)
-        VALUES (:digest, CAST(:body AS bytea), octet_length(CAST(:body AS bytea)))
+        SELECT DISTINCT ON (digest) digest, body, octet_length(body)
+        FROM unnest(CAST(:digests AS text[]), CAST(:bodies AS bytea[])) AS given (digest, body)
+        ORDER BY digest
         ON CONFLICT DO NOTHING
-    ), given AS (
-        SELECT * FROM unnest(
-            CAST(:run_ids AS text[]), CAST(:seqs AS integer[]), CAST(:previous AS text[]), CAST(:hashes AS text[])
-        ) AS given (run_id, seq, previous_hash, hash)
     ), entries AS (
         INSERT INTO events (run_id, seq, kind, at, payload_digest, previous_hash, hash)
-        SELECT run_id, seq, :kind, CAST(:at AS timestamptz), :digest, previous_hash, hash FROM given
+        SELECT run_id, seq, kind, CAST(:at AS timestamptz), payload_digest, previous_hash, hash
+        FROM unnest(
+            CAST(:run_ids AS text[]), CAST(:seqs AS integer[]), CAST(:kinds AS text[]),
+            CAST(:digests AS text[]), CAST(:previous AS text[]), CAST(:hashes AS text[])
+        ) AS given (run_id, seq, kind, payload_digest, previous_hash, hash)
     ), heads AS (
         UPDATE runs SET ledger_seq = given.seq, ledger_head = given.hash
-        FROM given WHERE runs.run_id = given.run_id
+        FROM unnest(
+            CAST(:head_ids AS text[]), CAST(:head_seqs AS integer[]), CAST(:head_hashes AS text[])
+        ) AS given (run_id, seq, hash)
+        WHERE runs.run_id = given.run_id
     )
-    SELECT pg_notify(:channel, run_id) FROM given
+    SELECT pg_notify(:channel, run_id) FROM unnest(CAST(:head_ids AS text[])) AS given (run_id)
     """
 )
 
 
-def append_to_all(
+def append_to_many(
     connection: Connection,
     locked: Sequence[tuple[str, int, str]],
-    kind: str,
-    value: Mapping[str, Any],
+    entries: Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]],
     *,
     at: dt.datetime,
 ) -> None:
-    """The same event for many runs, in one statement. `locked`: each run's id, last number and head, from rows that the
-    caller has locked as `writer` does."""
-    body = canonical(value)
-    key = digest(body)
+    """Events (kind, payload) for many runs, the last of which ends its run, in one statement. `locked`: each run's id,
+    last number and head, from rows that the caller has locked as `writer` does."""
+    chained = [
+        link
+        for run_id, seq, head in locked
+        for link in _chain(run_id, seq, head, [(kind, at, value) for kind, value in entries[run_id]])
+    ]
+    ends = {link.run_id: (link.run_id, link.seq, link.hash) for link in chained}
     connection.execute(
-        _APPEND_TO_ALL,
+        _APPEND_MANY,
         {
-            "digest": key,
-            "body": body,
-            "kind": kind,
             "at": at,
             "channel": CHANNEL,
-            "run_ids": [run_id for run_id, _, _ in locked],
-            "seqs": [seq + 1 for _, seq, _ in locked],
-            "previous": [head for _, _, head in locked],
-            "hashes": [
-                chain_hash(
-                    run_id=run_id,
-                    seq=seq + 1,
-                    kind=kind,
-                    at=stamp(at),
-                    payload_digest=key,
-                    previous_hash=head,
-                )
-                for run_id, seq, head in locked
-            ],
+            "run_ids": [link.run_id for link in chained],
+            "seqs": [link.seq for link in chained],
+            "kinds": [link.kind for link in chained],
+            "digests": [link.payload_digest for link in chained],
+            "bodies": [link.body for link in chained],
+            "previous": [link.previous_hash for link in chained],
+            "hashes": [link.hash for link in chained],
+            "head_ids": [run_id for run_id, _, _ in ends.values()],
+            "head_seqs": [seq for _, seq, _ in ends.values()],
+            "head_hashes": [head for _, _, head in ends.values()],
         },
     )
+    heads.note(connection, list(ends.values()), at=at)
 
 
 def stamp(at: dt.datetime) -> str:
@@ -292,8 +324,12 @@ def stamp(at: dt.datetime) -> str:
 def read(connection: Connection, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
     """Events of a run with a number above `after`, in order."""
     rows = connection.execute(
-        select(events, payloads.c.body)
+        select(events, case((redactions.c.digest.is_(None), payloads.c.body)).label("body"))
         .join(payloads, payloads.c.digest == events.c.payload_digest)
+        .outerjoin(
+            redactions,
+            and_(redactions.c.run_id == events.c.run_id, redactions.c.digest == events.c.payload_digest),
+        )
         .where(events.c.run_id == run_id, events.c.seq > after)
         .order_by(events.c.seq)
         .limit(limit)

@@ -51,10 +51,13 @@ payloads = Table(
     "payloads",
     metadata,
     Column("digest", Text, primary_key=True),
-    Column("body", LargeBinary, nullable=True),  # null once redacted: the chain holds digests only
+    Column("body", LargeBinary, nullable=True),  # null once dropped: the chain holds digests only
     Column("size_bytes", Integer, nullable=False),
     Column("created_at", TIME, nullable=False, server_default=text("now()")),
     Column("redacted_at", TIME),
+    # When and why the body went, for all runs that name it; `drop_payload_bodies` writes them.
+    Column("dropped_at", TIME),
+    Column("dropped_why", Text),
 )
 
 #: Many runs, submitted as one. Its runs wait in the database until the dispatcher sends them.
@@ -202,6 +205,9 @@ calls = Table(
     Column("seat", Text, nullable=False),
     Column("pass_number", SmallInteger, nullable=False, server_default="1"),
     Column("link", SmallInteger, nullable=False),
+    Column(
+        "attempt", SmallInteger, nullable=False, server_default="1"
+    ),  # its first request's number on the link
     Column("provider", Text, nullable=False),
     Column("model_asked", Text, nullable=False),
     Column("model_served", Text),
@@ -252,6 +258,38 @@ events = Table(
     Column("payload_digest", Text, ForeignKey("payloads.digest"), nullable=False),
     Column("previous_hash", Text, nullable=False),
     Column("hash", Text, nullable=False),
+)
+
+#: What was exported of the heads, in the words that were exported. A chain of its own.
+anchors = Table(
+    "anchors",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", TIME, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+
+#: Where a ledger stood when its run ended, and whenever it grew after that: a ledger that is shorter was cut off.
+ledger_heads = Table(
+    "ledger_heads",
+    metadata,
+    Column("run_id", Text, ForeignKey("runs.run_id"), primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("head", Text, nullable=False),
+    Column("at", TIME, nullable=False),
+    Column("key_id", Text),  # null: no key was set, so that it is not signed
+    Column("signature", Text),
+    Column("anchor", BigInteger, ForeignKey("anchors.number")),  # null: not exported yet
+)
+Index("ix_ledger_heads_unanchored", ledger_heads.c.at, postgresql_where=text("anchor IS NULL"))
+
+#: Payloads that a run shows no more, though others may still hold them.
+redactions = Table(
+    "redactions",
+    metadata,
+    Column("run_id", Text, ForeignKey("runs.run_id"), primary_key=True),
+    Column("digest", Text, ForeignKey("payloads.digest"), primary_key=True),
+    Column("at", TIME, nullable=False),
 )
 
 #: How the findings of a model ended at the gate, a row for each submission of a tenant: what weights are earned by.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, select, text
@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from workers.errors import NotFoundError
 from workers.provenance.digest import canonical, digest
-from workers.provenance.models import payloads
+from workers.provenance.models import payloads, redactions
 
 
 def store(connection: Connection, value: Any) -> str:
@@ -49,9 +49,22 @@ def store_bodies(connection: Connection, bodies: Mapping[str, bytes]) -> None:
     connection.execute(_STORE, {"digests": list(bodies), "bodies": list(bodies.values())})
 
 
-def load(connection: Connection, key: str) -> Any:
-    """The JSON value under a digest. Raises: NotFoundError if it was never written or is redacted."""
+def load(connection: Connection, key: str, *, run_id: str | None = None) -> Any:
+    """The JSON value under a digest, as the run (if one is named) shows it.
+
+    Raises: NotFoundError if it was never written or is redacted.
+    """
+    if run_id is not None and hidden(connection, [run_id]) & {(run_id, key)}:
+        raise NotFoundError(f"payload {key[:12]}… was redacted in run {run_id}")
     return load_all(connection, [key])[key]
+
+
+def hidden(connection: Connection, run_ids: Sequence[str]) -> set[tuple[str, str]]:
+    """(run, digest) of the payloads that runs show no more, though others may still hold them."""
+    rows = connection.execute(
+        select(redactions.c.run_id, redactions.c.digest).where(redactions.c.run_id.in_(run_ids))
+    )
+    return {(row.run_id, row.digest) for row in rows}
 
 
 def load_all(connection: Connection, keys: Iterable[str]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from workers.errors import DeadlockError, UnavailableError
+from workers.provenance.signing import Signer
 
 #: A pooled connection idle for longer is tried before it is used.
 IDLE_SECONDS = 2.0
@@ -78,6 +79,11 @@ class Database:
         """
         with _translated(), self._autocommit.connect() as connection:
             yield connection
+
+    def sign_with(self, signer: Signer | None) -> None:
+        """Sign the heads of ledgers that are written from now on; None: they stay unsigned, which `verify` says."""
+        for engine in (self._engine, self._autocommit):
+            engine.update_execution_options(signer=signer)
 
     def schema_revision(self) -> str | None:
         """The migration the database is at, None for an empty one."""

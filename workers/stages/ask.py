@@ -71,6 +71,7 @@ class Asking(Generic[_Answer]):
     retries: int
     always_escalates: bool
     tooling: Tooling
+    pass_number: int = 1
     #: Calls of tools on this link and what they returned.
     dialogue: tuple[Message, ...] = ()
     used: int = 0
@@ -119,7 +120,9 @@ class Asking(Generic[_Answer]):
         while True:
             may_call = self.tooling.may_call
             request = self._request(link, max_tokens, may_call=may_call)
-            call = RecordedCall.send(self.context, self.key, link, request, number=number)
+            call = RecordedCall.send(
+                self.context, self.key, link, request, number=number, pass_number=self.pass_number
+            )
             completion = self._send(call, link, request)
             if not completion.tool_calls or not may_call:
                 return self._read(call, link, completion)
@@ -248,6 +251,7 @@ def ask(
             retries=work.team.policy.retries,
             always_escalates=always_escalates,
             tooling=tools,
+            pass_number=earlier + 1,
         )
         known = _on_record(asking, earlier) if progress.deliveries > 1 else None
         if known is not None:

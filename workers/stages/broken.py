@@ -10,7 +10,7 @@ from workers.core.run import Outcome, RunState, SeatState, Stage
 from workers.core.verdict import Coverage, Reason, Verdict
 from workers.errors import ConsensusError
 from workers.provenance import ledger
-from workers.provenance.repository import budgets, calls, runs, stages
+from workers.provenance.repository import budgets, call_records, calls, runs, stages
 from workers.provenance.repository.stages import SeatRow
 from workers.provenance.repository.usage import run_spending
 from workers.stages.context import Context
@@ -37,6 +37,7 @@ def break_off(context: Context, run_id: str, error: Exception) -> Verdict | None
         calls.orphan_run(connection, run_id)
         budgets.charge_batch(connection, [run_id])
         ending = {**verdict.as_data(), "spending": run_spending(connection, run_id)}
+        call_records.seal(connection, entries, at=context.now())
         verdict_digest = entries.append("run.finished", ending, at=context.now())
         runs.finish(connection, run_id, outcome=verdict.outcome, verdict_digest=verdict_digest)
         return verdict

@@ -9,7 +9,7 @@ from workers.core.run import Finish, RunState, next_step
 from workers.core.verdict import Verdict, decide
 from workers.errors import UnavailableError
 from workers.provenance import ledger
-from workers.provenance.repository import budgets, calls, records, runs, stages
+from workers.provenance.repository import budgets, call_records, calls, records, runs, stages
 from workers.provenance.repository.usage import run_spending
 from workers.stages.broken import break_off
 from workers.stages.case import case_of
@@ -63,6 +63,7 @@ def _finish(context: Context, run_id: str) -> Verdict | None:
         calls.orphan_run(connection, run_id)
         budgets.charge_batch(connection, [run_id])
         ending = {**verdict.as_data(), "spending": run_spending(connection, run_id)}
+        call_records.seal(connection, entries, at=context.now())
         verdict_digest = entries.append("run.finished", ending, at=context.now())
         runs.finish(connection, run_id, outcome=verdict.outcome, verdict_digest=verdict_digest)
         records.keep(connection, run_id, earned_in(rounds))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from functools import partial
 
 from workers.core.budget import Amount, Price, Refusal, bill_usd, most_tokens, worst_case
 from workers.core.reply import Completion, CompletionRequest, Usage
 from workers.core.run import Stage
 from workers.errors import ConsensusError, SlotTimeoutError
 from workers.provenance.repository import budgets, calls
+from workers.provenance.repository.call_records import ended_late
 from workers.provenance.repository.stages import SeatKey
 from workers.providers.base import AttemptsExhaustedError, CallTimeoutError
 from workers.providers.chain import Link
@@ -49,9 +52,17 @@ class RecordedCall:
 
     @classmethod
     def send(
-        cls, context: Context, key: SeatKey, link: Link, request: CompletionRequest, *, number: int
+        cls,
+        context: Context,
+        key: SeatKey,
+        link: Link,
+        request: CompletionRequest,
+        *,
+        number: int,
+        pass_number: int = 1,
     ) -> RecordedCall:
-        """Reserve room in the budget and write the row; `number` is the link's place in its chain.
+        """Reserve room in the budget and write the row; `number` is the link's place in its chain, `pass_number` how
+        often its seat has asked this, this time included.
 
         Raises: BudgetExhaustedError, UnpricedModelError, RunCancelledError; then nothing may be sent.
         """
@@ -68,10 +79,10 @@ class RecordedCall:
                 output_tokens=request.max_tokens,
             ),
         )
-        call._write(request, number)
+        call._write(request, number, pass_number)
         return call
 
-    def _write(self, request: CompletionRequest, number: int) -> None:
+    def _write(self, request: CompletionRequest, number: int, pass_number: int) -> None:
         new = calls.NewCall(
             call_id=self.call_id,
             key=self.key,
@@ -81,6 +92,7 @@ class RecordedCall:
             family=self.link.family,
             request=dataclasses.asdict(request),
             worst=self.worst,
+            pass_number=pass_number,
         )
         with self.context.database.single() as connection:
             if calls.sent(connection, new):
@@ -119,36 +131,40 @@ class RecordedCall:
         patiently(self.context, lambda: self._done(completion, rung))
 
     def _done(self, completion: Completion, rung: int | None) -> None:
+        cost_usd = bill_usd(self.price, completion.usage)
+        self._end(partial(calls.done, completion=completion, rung=rung, cost_usd=cost_usd))
+
+    def _end(self, write: Callable[..., bool]) -> None:
+        """One statement where the run is at work; under its lock where it is over, and then the ledger tells it."""
         with self.context.database.single() as connection:
-            calls.done(
-                connection,
-                self.call_id,
-                completion,
-                rung=rung,
-                cost_usd=bill_usd(self.price, completion.usage),
-            )
+            if write(connection, self.call_id):
+                return
+        with self.context.database.begin() as connection:
+            late = partial(write, connection, self.call_id, is_late=True)
+            ended_late(connection, self.key.run_id, self.call_id, late, at=self.context.now())
 
     def failed(self, error: ConsensusError) -> None:
         """There is no reply. A call that we broke off may be billed in full: it counts at its worst case."""
         patiently(self.context, lambda: self._failed(error))
 
     def _failed(self, error: ConsensusError) -> None:
-        with self.context.database.begin() as connection:
-            if isinstance(error, SlotTimeoutError):
-                calls.not_sent(connection, self.call_id, self.key)
-                return
-            usage = getattr(error, "usage", None)
-            if usage is None and isinstance(error, (CallTimeoutError, RunCancelledError)):
-                usage = Usage(
-                    input_tokens=self.worst.input_tokens,
-                    output_tokens=self.worst.output_tokens,
-                    is_estimated=True,
-                )
-            calls.failed(
-                connection,
-                self.call_id,
+        if isinstance(error, SlotTimeoutError):
+            with self.context.database.begin() as connection:
+                if calls.not_sent(connection, self.call_id, self.key):
+                    return
+        usage = getattr(error, "usage", None)
+        if usage is None and isinstance(error, (CallTimeoutError, RunCancelledError)):
+            usage = Usage(
+                input_tokens=self.worst.input_tokens,
+                output_tokens=self.worst.output_tokens,
+                is_estimated=True,
+            )
+        self._end(
+            partial(
+                calls.failed,
                 kind=getattr(error, "kind", "cancelled"),
                 message=str(error),
                 usage=usage,
                 cost_usd=bill_usd(self.price, usage or Usage()),
             )
+        )

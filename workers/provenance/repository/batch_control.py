@@ -18,7 +18,7 @@ from workers.core.webhook import WebhookEvent
 from workers.errors import NotFoundError, StateError
 from workers.provenance import ledger
 from workers.provenance.models import batches, runs
-from workers.provenance.repository import budgets, calls, stages
+from workers.provenance.repository import budgets, call_records, calls, stages
 from workers.provenance.repository.deliveries import note_batch_event, note_run_events
 
 
@@ -220,13 +220,23 @@ def sweep(connection: Connection, batch_id: str, *, at: dt.datetime, most: int) 
         connection.execute(_CANCEL_SEATS, {"run_ids": run_ids})
         calls.orphan_runs(connection, run_ids)
         budgets.charge_batch(connection, run_ids)
-        ledger.append_to_all(
-            connection, [(row.run_id, row.seq, row.head) for row in ending], "run.cancelled", {}, at=at
+        sealed = call_records.of_runs(connection, run_ids)
+        ledger.append_to_many(
+            connection,
+            [(row.run_id, row.seq, row.head) for row in ending],
+            {run_id: _ending(sealed.get(run_id)) for run_id in run_ids},
+            at=at,
         )
         note_run_events(connection, run_ids, WebhookEvent.RUN_CANCELLED)
     else:
         _close_swept(connection, batch_id)
     return len(run_ids)
+
+
+def _ending(calls_made: list[dict[str, Any]] | None) -> list[tuple[str, dict[str, Any]]]:
+    """The last events of a cancelled run."""
+    sealed = [(call_records.SEALED, {"calls": calls_made})] if calls_made else []
+    return [*sealed, ("run.cancelled", {})]
 
 
 def _close_swept(connection: Connection, batch_id: str) -> None:

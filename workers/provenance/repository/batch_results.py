@@ -15,7 +15,8 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from workers.core.run import Outcome, RunState
-from workers.provenance.models import calls, events, payloads, runs
+from workers.provenance.models import calls, events, payloads, redactions, runs
+from workers.provenance.payload import hidden
 
 #: A page ends after so many runs, or with the verdict that makes it larger than so many bytes.
 PAGE_RUNS, PAGE_BYTES = 200, 4 * 1024 * 1024
@@ -90,7 +91,15 @@ def page(
     taken = rows[: _fitting([row.size_bytes for row in rows], most_bytes)]
     verdicts = _verdicts(connection, [row.verdict_digest for row in taken if row.verdict_digest])
     used = _used(connection, [row.run_id for row in taken])
-    return [_batch_run(row, verdicts.get(row.verdict_digest), used.get(row.run_id)) for row in taken]
+    gone = hidden(connection, [row.run_id for row in taken])
+    return [
+        _batch_run(
+            row,
+            None if (row.run_id, row.verdict_digest) in gone else verdicts.get(row.verdict_digest),
+            used.get(row.run_id),
+        )
+        for row in taken
+    ]
 
 
 def _fitting(sizes: Sequence[int], most_bytes: int) -> int:
@@ -153,7 +162,12 @@ def reviewed(connection: Connection, run_id: str) -> Reviewed:
     rows = connection.execute(
         select(events.c.kind, payloads.c.body)
         .join(payloads, payloads.c.digest == events.c.payload_digest)
+        .outerjoin(
+            redactions,
+            (redactions.c.run_id == events.c.run_id) & (redactions.c.digest == events.c.payload_digest),
+        )
         .where(
+            redactions.c.digest.is_(None),
             events.c.run_id == run_id,
             events.c.kind.in_([*_CANDIDATE, _REVIEW, _PROOF]),
             payloads.c.body.is_not(None),

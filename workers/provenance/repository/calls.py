@@ -61,20 +61,22 @@ _SENT = text(
         INSERT INTO payloads (digest, body, size_bytes)
         SELECT :request_digest, CAST(:body AS bytea), octet_length(CAST(:body AS bytea)) FROM run
         ON CONFLICT DO NOTHING
+    ), seat AS (
+        UPDATE stages SET attempts = attempts + 1
+        FROM run
+        WHERE stages.run_id = run.run_id AND round = :round AND stage = :stage AND seat = :seat
+        RETURNING run.run_id, stages.attempts
     ), call AS (
         INSERT INTO calls (
-            call_id, run_id, round, stage, seat, pass_number, link, provider, model_asked, family, state,
+            call_id, run_id, round, stage, seat, pass_number, link, attempt, provider, model_asked, family, state,
             request_digest, reserved_input_tokens, reserved_output_tokens, reserved_usd
         )
         SELECT
-            :call_id, run_id, :round, :stage, :seat, :pass_number, :link, :provider, :model, :family, 'sent',
-            :request_digest, :reserved_input_tokens, :reserved_output_tokens, :reserved_usd
-        FROM run
+            :call_id, run_id, :round, :stage, :seat, :pass_number, :link, attempts, :provider, :model, :family,
+            'sent', :request_digest, :reserved_input_tokens, :reserved_output_tokens, :reserved_usd
+        FROM seat
     )
-    UPDATE stages SET attempts = attempts + 1
-    FROM run
-    WHERE stages.run_id = run.run_id AND round = :round AND stage = :stage AND seat = :seat
-    RETURNING stages.seat
+    SELECT run_id FROM seat
     """
 )
 
@@ -96,7 +98,12 @@ _ENDED = text(
         rung = :rung, finish_reason = :finish_reason, is_simulated = :is_simulated,
         error_kind = :error_kind, error = :error,
         ended_at = clock_timestamp(), duration_seconds = extract(epoch FROM clock_timestamp() - sent_at)
-    WHERE call_id = :call_id
+    WHERE call_id = :call_id AND (
+        :is_late OR state = 'sent' AND EXISTS (
+            SELECT FROM runs WHERE runs.run_id = calls.run_id AND runs.state IN ('queued', 'running')
+        )
+    )
+    RETURNING run_id
     """
 )
 
@@ -152,10 +159,12 @@ def sent_again(connection: Connection, call_id: str, key: SeatKey, more: Amount 
     return written.rowcount == 1
 
 
-def not_sent(connection: Connection, call_id: str, key: SeatKey) -> None:
-    """The governor granted no slot: nothing was sent, so the attempt is given back."""
+def not_sent(connection: Connection, call_id: str, key: SeatKey) -> bool:
+    """The governor granted no slot: nothing was sent, so the attempt is given back. False for a call that has been
+    given up meanwhile: it stays on record, and is to be ended as failed."""
     refund_attempt(connection, key)
-    connection.execute(delete(calls).where(calls.c.call_id == call_id))
+    gone = connection.execute(delete(calls).where(calls.c.call_id == call_id, calls.c.state == "sent"))
+    return gone.rowcount == 1
 
 
 def done(
@@ -165,10 +174,12 @@ def done(
     *,
     rung: int | None,
     cost_usd: Decimal | None = None,
-) -> None:
+    is_late: bool = False,
+) -> bool:
     """The reply arrived; `rung` says how it became JSON, None when it did not. One statement.
 
-    A call that was given up as orphaned and answers after all is billed at what it cost.
+    False, and nothing is written, when the call was given up as orphaned or its run is over, unless `is_late`
+    (`call_records.ended_late`): it is billed at what it cost all the same.
     """
     calls_asked = [dataclasses.asdict(call) for call in completion.tool_calls]
     body = canonical(
@@ -178,7 +189,7 @@ def done(
             **({"tool_calls": calls_asked} if calls_asked else {}),
         }
     )
-    connection.execute(
+    row = connection.execute(
         _ENDED,
         {
             **_NO_ERROR,
@@ -192,8 +203,10 @@ def done(
             "rung": rung,
             "finish_reason": completion.finish_reason,
             "is_simulated": completion.is_simulated,
+            "is_late": is_late,
         },
-    )
+    ).one_or_none()
+    return row is not None
 
 
 def failed(
@@ -204,9 +217,10 @@ def failed(
     message: str,
     usage: Usage | None,
     cost_usd: Decimal | None = None,
-) -> None:
-    """The call ended without a reply. One statement."""
-    connection.execute(
+    is_late: bool = False,
+) -> bool:
+    """The call ended without a reply. One statement. False as in `done`."""
+    row = connection.execute(
         _ENDED,
         {
             **_NO_REPLY,
@@ -216,8 +230,10 @@ def failed(
             "state": "failed",
             "error_kind": kind,
             "error": keepable(message[:2000]),
+            "is_late": is_late,
         },
-    )
+    ).one_or_none()
+    return row is not None
 
 
 def _counts(usage: Usage) -> dict[str, int | bool]:

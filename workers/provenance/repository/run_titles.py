@@ -15,6 +15,9 @@ _TITLES = text(
     SELECT runs.run_id, left(convert_from(payloads.body, 'UTF8')::json ->> 'spec', :letters) AS spec
     FROM runs JOIN payloads ON payloads.digest = runs.input_digest
     WHERE runs.run_id IN :run_ids AND payloads.body IS NOT NULL AND payloads.size_bytes <= :most
+      AND NOT EXISTS (
+        SELECT FROM redactions WHERE redactions.run_id = runs.run_id AND redactions.digest = runs.input_digest
+      )
     """
 ).bindparams(bindparam("run_ids", expanding=True))
 

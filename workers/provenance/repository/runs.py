@@ -20,7 +20,7 @@ from workers.errors import IdempotencyConflictError, NotFoundError, StateError
 from workers.provenance import ledger, payload
 from workers.provenance.digest import GENESIS, canonical, digest
 from workers.provenance.models import DEFAULT_TENANT, batches, payloads, runs, stages, tenants
-from workers.provenance.repository import budgets, calls, deliveries
+from workers.provenance.repository import budgets, call_records, calls, deliveries
 from workers.provenance.repository.usage import usd_number
 
 
@@ -310,6 +310,7 @@ def cancel(connection: Connection, run_id: str, *, tenant_id: str, at: dt.dateti
         # Those still in flight are broken off within seconds and say so themselves; the others never will.
         calls.orphan_run(connection, run_id)
         budgets.charge_batch(connection, [run_id])
+        call_records.seal(connection, log, at=at)
         log.append("run.cancelled", {}, at=at)
         deliveries.note_run_event(connection, run_id, WebhookEvent.RUN_CANCELLED)
     return get(connection, run_id, tenant_id=tenant_id), True
