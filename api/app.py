@@ -31,6 +31,7 @@ from api.routers import (
     teams,
     trajectories,
 )
+from api.web import pages
 from workers.celery_app import configure
 from workers.enqueue import broker_problem, send_dispatch, send_parts, send_sweep, submit_run
 from workers.errors import SettingsError
@@ -111,6 +112,7 @@ def create_app(services: Services) -> FastAPI:
         app.include_router(module.router, responses=errors.DESCRIBED)
     for module in (trajectories, scorings, scoring_reports):
         app.include_router(module.router, responses=errors.DESCRIBED)
+    app.include_router(pages.router)
     return app
 
 

@@ -104,10 +104,14 @@ async def _consensus(_: Request, error: Exception) -> ProblemResponse:
     if isinstance(error, SpecLinesError):
         errors = [{"field": f"line {line}", "message": message} for line, message in error.faults]
         return problem(422, _CANNOT_BE_USED, str(error), errors=errors, bad_lines=error.count)
-    for kind, status, title in _STATUS:
-        if isinstance(error, kind):
-            return problem(status, title, str(error))
-    return await _unexpected(_, error)
+    if not isinstance(error, ConsensusError) or (known := status_of(error)) is None:
+        return await _unexpected(_, error)
+    return problem(*known, str(error))
+
+
+def status_of(error: ConsensusError) -> tuple[int, str] | None:
+    """Status and title of an error; None for one that no answer should name."""
+    return next(((status, title) for kind, status, title in _STATUS if isinstance(error, kind)), None)
 
 
 async def _validation(_: Request, error: Exception) -> ProblemResponse:

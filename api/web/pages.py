@@ -1,0 +1,12 @@
+"""Every page, in one router."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from api.web import batches, runs, static_files, teams
+
+router = APIRouter(include_in_schema=False)
+router.include_router(static_files.router)
+for module in (runs, batches, teams):
+    router.include_router(module.router)

@@ -1,0 +1,22 @@
+// A list that is kept up to date while somebody looks at its first page.
+import { morph } from "./morph.js";
+import { localiseTimes } from "./times.js";
+
+const EVERY_MS = 4000;
+const list = document.getElementById("list");
+
+async function refresh() {
+  try {
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (!answer.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    morph(list, page.getElementById("list").innerHTML);
+    localiseTimes(list);
+  } catch { /* the next look may work */ }
+}
+
+if (list.dataset.refresh === "yes") setInterval(() => document.hidden || refresh(), EVERY_MS);
+
+for (const form of document.querySelectorAll("form[data-filters]")) {
+  form.addEventListener("change", () => form.requestSubmit());
+}
