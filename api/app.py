@@ -15,6 +15,8 @@ from api.batch_watch import Watches
 from api.cut_streams import CutStreams
 from api.dependencies import MAX_BODY_BYTES, Services
 from api.live import Hub
+from api.metrics.scrape import Scrape, Sources
+from api.metrics.traffic import Measured
 from api.routers import (
     batch_control,
     batch_events,
@@ -22,6 +24,7 @@ from api.routers import (
     batches,
     events,
     health,
+    metrics,
     provenance,
     providers,
     results,
@@ -33,7 +36,7 @@ from api.routers import (
 )
 from api.web import pages
 from workers.celery_app import configure
-from workers.enqueue import broker_problem, send_dispatch, send_parts, send_sweep, submit_run
+from workers.enqueue import broker_problem, queue_depths, send_dispatch, send_parts, send_sweep, submit_run
 from workers.errors import SettingsError
 from workers.governor.look import look
 from workers.provenance.session import Database
@@ -66,6 +69,8 @@ def services_of(settings: Settings) -> Services:
         max_upload_bytes=settings.max_upload_bytes,
         max_trajectory_bytes=settings.max_trajectory_bytes,
         snapshots=partial(look, settings.redis_url) if settings.redis_url else lambda _: {},
+        queue_depths=lambda: queue_depths(celery),
+        metrics_token=settings.metrics_token.get_secret_value() if settings.metrics_token else None,
         webhooks=WebhookPolicy(
             has_secret=bool(settings.webhook_keys), allow_private=settings.webhook_allow_private
         ),
@@ -93,8 +98,17 @@ def create_app(services: Services) -> FastAPI:
     )
     app.state.services = services
     app.state.batch_watches = Watches()
+    app.state.scrape = Scrape(
+        Sources(
+            database=services.database,
+            providers=services.enabled,
+            depths=services.queue_depths,
+            snapshots=services.snapshots,
+        )
+    )
     app.add_middleware(CutStreams)
     app.add_middleware(BodyLimit, larger={"/v1/trajectories": services.max_upload_bytes})
+    app.add_middleware(Measured, traffic=app.state.scrape.traffic)
     errors.install(app)
     for module in (
         runs,
@@ -108,6 +122,7 @@ def create_app(services: Services) -> FastAPI:
         teams,
         providers,
         health,
+        metrics,
     ):
         app.include_router(module.router, responses=errors.DESCRIBED)
     for module in (trajectories, scorings, scoring_reports):

@@ -22,6 +22,7 @@ from workers.governor.base import Limits, Snapshot
 from workers.provenance.models import DEFAULT_TENANT
 from workers.provenance.session import Database
 from workers.providers.registry import ProviderConfig
+from workers.queues import Queue
 from workers.webhooks.policy import WebhookPolicy
 
 #: Spec, files and tests together; each has its own, smaller limit too.
@@ -54,6 +55,9 @@ class Services:
     webhooks: WebhookPolicy = dataclasses.field(default_factory=WebhookPolicy)
     #: Sends a part of a scoring.
     send_part: Callable[[PartKey], None] = lambda _: None
+    #: Messages by queue, None while the broker is away; and who may read metrics from elsewhere.
+    queue_depths: Callable[[], Mapping[Queue, int] | None] = lambda: None
+    metrics_token: str | None = None
     max_upload_bytes: int = 1 << 30
     max_trajectory_bytes: int = 256 << 20
 

@@ -59,6 +59,9 @@ def configure(settings: Settings, target: Celery = app) -> Celery:
         worker_eta_task_limit=1000,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
+        # For Flower. They carry ids and names; what a run is about is in no message. What beat calls every second or so
+        # sends none (`send_events` of the task): it would bury the rest.
+        worker_send_task_events=True,
         beat_scheduler="workers.broker_loss:Scheduler",
         beat_schedule=beat_schedule(settings),
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 from collections.abc import Sequence
 
+import redis.exceptions
 import structlog
 from celery import Celery, Signature, chord
 from kombu.exceptions import OperationalError
@@ -14,6 +16,9 @@ from workers.core.scoring import PartKey
 from workers.queues import Queue, TaskName, message_priority, queue_of
 
 log = structlog.get_logger(__name__)
+
+#: Whoever only looks waits no longer for a broker that is frozen or cut off.
+_LOOK_SECONDS = 2
 
 _TASK_OF = {
     Stage.CODER: TaskName.CODER,
@@ -100,6 +105,18 @@ def queued_messages(app: Celery, queue: Queue) -> dict[int, int]:
         return waiting
 
 
+def queue_depths(app: Celery) -> dict[Queue, int] | None:
+    """How many messages wait in each queue; None while the broker does not answer within seconds."""
+    try:
+        with app.connection_for_read(
+            connect_timeout=_LOOK_SECONDS, transport_options={"socket_timeout": _LOOK_SECONDS}
+        ) as connection:
+            waiting = connection.default_channel.waiting
+            return {queue: sum(waiting(queue.value).values()) for queue in Queue}
+    except (OperationalError, OSError, redis.exceptions.RedisError):
+        return None
+
+
 def stages_in_line(app: Celery) -> frozenset[tuple[Stage, bool]]:
     """The stages, of runs of their own (False) and of batches (True), whose messages wait behind others just now. A
     message of any other is with a worker, or lost."""
@@ -121,8 +138,14 @@ def _signature(app: Celery, task: TaskName, *arguments: str | int, is_batch: boo
             "queue": queue_of(task).value,
             "priority": message_priority(task, is_batch=is_batch),
             "ignore_result": True,
+            "task_id": _task_id(*arguments),
         },
     )
+
+
+def _task_id(*arguments: str | int) -> str:
+    """As Flower shows it: whose work it is, and a few digits of its own, since a message may be sent again."""
+    return ".".join(map(str, (*arguments, secrets.token_hex(4))))
 
 
 def _send(message: Signature | chord) -> None:

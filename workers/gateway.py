@@ -5,30 +5,27 @@ Celery's threads wait; one event loop in a thread of its own does all network wo
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import math
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from decimal import Decimal
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import redis.asyncio
 
+from workers import metrics, tracing
 from workers.core.model_family import model_family
-from workers.core.reply import Completion, CompletionRequest, Usage
+from workers.core.reply import Completion, CompletionRequest
 from workers.core.team import Seat
 from workers.errors import SettingsError
 from workers.governor.accounts import Accounts
-from workers.governor.base import Headroom, Lane, Spent
+from workers.governor.base import Headroom, Spent
 from workers.governor.breaker import Refusal
 from workers.governor.estimate import Estimates
 from workers.governor.governor import Governor
 from workers.governor.limit_book import LimitBook
 from workers.governor.local import LocalStore
 from workers.governor.redis import RedisStore
-from workers.governor.slot import Slot
 from workers.provenance.repository.call_history import Lesson
 from workers.providers.attempts import AttemptCounter
 from workers.providers.base import ProviderError
@@ -39,6 +36,7 @@ from workers.providers.prices import TYPICAL_CALL, context_tokens, price_of
 from workers.providers.registry import ProviderConfig, bucket_key, cheap_model
 from workers.providers.wire_provider import WireProvider
 from workers.stages.context import Chosen, Purpose, RunCancelledError
+from workers.turns import Turns, spent
 
 #: The longest that one refusal keeps every worker away from a model family. A provider that names a day may
 #: mean one model; asking again every five minutes finds out.
@@ -171,6 +169,36 @@ class Gateway:
         sent_again: Callable[[], None],
     ) -> Completion:
         """See `Models.complete`."""
+        with (
+            metrics.CALLS_IN_FLIGHT.labels(link.provider).track_inprogress(),
+            tracing.model_call(
+                link.provider,
+                model=request.model,
+                max_tokens=request.max_tokens,
+                temperature=request.temperature,
+                run_id=purpose.run_id,
+            ),
+        ):
+            completion = self._complete(link, request, purpose, limit, used, sent_again)
+            tracing.note(
+                gen_ai__response__model=completion.model_served,
+                gen_ai__response__finish_reasons=[completion.finish_reason.value],
+                gen_ai__usage__input_tokens=completion.usage.input_tokens,
+                gen_ai__usage__output_tokens=completion.usage.output_tokens,
+                gen_ai__usage__cache_read__input_tokens=completion.usage.cached_input_tokens,
+                consensus__simulated=completion.is_simulated,
+            )
+            return completion
+
+    def _complete(
+        self,
+        link: Link,
+        request: CompletionRequest,
+        purpose: Purpose,
+        limit: int,
+        used: int,
+        sent_again: Callable[[], None],
+    ) -> Completion:
         account = (link.provider, self._configs[link.provider].key_digest)
         self._accounts.begin(*account)
         with self._lock:
@@ -216,7 +244,7 @@ class Gateway:
             "input_characters": sum(map(len, request.texts())),
             "max_tokens": request.max_tokens,
         }
-        turns = _Turns(
+        turns = Turns(
             self._governor,
             bucket_key(self._configs[link.provider], link.family),
             lane=purpose.lane,
@@ -228,9 +256,9 @@ class Gateway:
             completion = await self._providers[link.provider].complete(
                 request, AttemptCounter(limit, used=used, on_attempt=count), before_repeat=turns.take
             )
-            spent = _spent(completion.usage)
-            turns.settle(spent)
-        self._estimates.learn(link.model, purpose.stage, **size, spent=spent)
+            used_tokens = spent(completion.usage)
+            turns.settle(used_tokens)
+        self._estimates.learn(link.model, purpose.stage, **size, spent=used_tokens)
         return completion
 
     def learn(self, lessons: Iterable[Lesson]) -> None:
@@ -264,88 +292,23 @@ class Gateway:
         await self._redis.aclose()
 
 
-class _Turns:
-    """The governor's slots of one call: a request that the HTTP layer repeats takes its turn like any other.
-
-    A request that ended badly is settled with no tokens: refusals and faults are not billed, and what a cut
-    stream cost is known only at the end of the call.
-
-    The first turn is waited for up to `wait_seconds`, before the call's own `timeout_seconds` begin. A later one is
-    waited for at most half of what is left of them: the other half is for the answer, and a call that ran out of
-    time in our own line would be taken for a provider that is silent.
-    """
-
-    def __init__(
-        self,
-        governor: Governor,
-        key: str,
-        *,
-        lane: Lane,
-        expected: Spent,
-        wait_seconds: float,
-        timeout_seconds: float,
-    ) -> None:
-        self._governor = governor
-        self._key = key
-        self._lane = lane
-        self._expected = expected
-        self._wait_seconds = wait_seconds
-        self._timeout_seconds = timeout_seconds
-        self._clock = asyncio.get_running_loop().time
-        self._ends_at = math.inf
-        self._stack = contextlib.AsyncExitStack()
-        self._slot: Slot | None = None
-
-    async def take(self) -> None:
-        """Give back the slot of the request before, and wait for the next. Raises: SlotTimeoutError."""
-        if self._slot is not None:
-            self._slot.refused()
-        await self._stack.aclose()
-        left_seconds = self._ends_at - self._clock()
-        self._slot = await self._stack.enter_async_context(
-            self._governor.slot(
-                self._key,
-                lane=self._lane,
-                input_tokens=self._expected.input_tokens,
-                output_tokens=self._expected.output_tokens,
-                deadline_seconds=max(0.0, min(self._wait_seconds, left_seconds / 2)),
-            )
-        )
-
-    def settle(self, spent: Spent) -> None:
-        """The call has its answer; this is what the provider bills."""
-        assert self._slot is not None  # noqa: S101 - for the type checker: inside the block there is one
-        self._slot.settle(spent)
-
-    async def __aenter__(self) -> Self:
-        await self.take()
-        self._ends_at = self._clock() + self._timeout_seconds
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, ProviderError) and self._slot is not None:
-            self._slot.refused()
-            if error.usage is not None:
-                self._slot.settle(_spent(error.usage))
-        # The slot is told how the call ended: one that was cancelled was not served.
-        await self._stack.__aexit__(kind, error, trace)
-
-
 class _Observer:
     """Carries what one provider's answers say of its limits to everybody concerned (`providers.base.Observer`)."""
 
     def __init__(self, config: ProviderConfig, *, governor: Governor, accounts: Accounts) -> None:
         self._config = config
+        for kind in ("rate_limited", "overloaded"):
+            metrics.REFUSALS.labels(config.name, kind)
         self._governor = governor
         self._accounts = accounts
 
     async def rate_limited(self, model: str, seconds: float) -> None:
+        metrics.REFUSALS.labels(self._config.name, "rate_limited").inc()
         self._accounts.told_to_wait(self._config.name, self._config.key_digest, seconds)
         await self._governor.rate_limited(self._key(model), min(seconds, LONGEST_BLOCK_SECONDS))
 
     async def overloaded(self, model: str) -> None:
+        metrics.REFUSALS.labels(self._config.name, "overloaded").inc()
         await self._governor.overloaded(self._key(model))
 
     async def headroom(self, model: str, headroom: Headroom) -> None:
@@ -354,13 +317,6 @@ class _Observer:
 
     def _key(self, model: str) -> str:
         return bucket_key(self._config, model_family(self._config.name, model))
-
-
-def _spent(usage: Usage) -> Spent:
-    # Most providers do not count what they read from their cache towards the limit (reference/panel.md §5.2).
-    return Spent(
-        input_tokens=usage.input_tokens - usage.cached_input_tokens, output_tokens=usage.output_tokens
-    )
 
 
 def _cost(link: Link) -> Decimal | None:

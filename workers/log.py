@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+from collections.abc import Iterable
+from typing import Any
 
 import structlog
 
@@ -16,8 +19,30 @@ _NARRATORS = (
 )
 
 
-def configure(level: str, *, as_json: bool) -> None:
-    """Set up this process's logs on standard error, the libraries' included."""
+#: What is written where a secret was.
+REDACTED = "[secret]"
+
+
+class _Redacted(structlog.stdlib.ProcessorFormatter):
+    """Finished lines, tracebacks included, without the values that must not be in them. Nothing here logs a secret;
+    but libraries and providers quote what they were given."""
+
+    def __init__(self, *args: Any, secrets: Iterable[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # The longest first: one may be a part of another. As JSON writes them, too.
+        spellings = {spelling for secret in secrets for spelling in (secret, json.dumps(secret)[1:-1])}
+        self._secrets = sorted(spellings, key=len, reverse=True)
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = super().format(record)
+        for secret in self._secrets:
+            if secret in line:
+                line = line.replace(secret, REDACTED)
+        return line
+
+
+def configure(level: str, *, as_json: bool, secrets: Iterable[str] = ()) -> None:
+    """Set up this process's logs on standard error, the libraries' included. None of the `secrets` is ever in them."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -41,7 +66,8 @@ def configure(level: str, *, as_json: bool) -> None:
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
+        _Redacted(
+            secrets=secrets,
             foreign_pre_chain=shared,
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
         )

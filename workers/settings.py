@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import unquote, urlsplit
 
 import platformdirs
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -61,6 +63,22 @@ class Settings(BaseSettings):
     )
     log_level: str = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
     log_json: bool = Field(default=False, description="one JSON object a line instead of readable text")
+
+    flower_auth: SecretStr | None = Field(
+        default=None,
+        description="user:password for Flower, several between commas; unset: one is made and printed",
+    )
+    metrics_port: int = Field(
+        default=0,
+        ge=0,
+        le=65535,
+        description="a worker serves its metrics there (`up`: its workers from there on); 0: not",
+    )
+    metrics_host: str = Field(default="127.0.0.1", description="the address that workers serve metrics at")
+    metrics_token: SecretStr | None = Field(
+        default=None,
+        description="who wants metrics has to bring it as a bearer token; unset: only this machine gets the API's",
+    )
 
     llm_concurrency: int = Field(
         default=640, ge=1, le=2000, description="model calls in flight per worker process"
@@ -151,6 +169,22 @@ class Settings(BaseSettings):
     def _split(cls, value: object) -> object:
         return tuple(part for part in value.split(os.pathsep) if part) if isinstance(value, str) else value
 
+    @field_validator("flower_auth")
+    @classmethod
+    def _user_and_password(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None or not value.get_secret_value().strip():
+            return None
+        for pair in value.get_secret_value().split(","):
+            user, colon, password = pair.strip().partition(":")
+            if not (user and colon and password):
+                raise ValueError("must look like user:password, several separated by commas")
+        return value
+
+    @field_validator("metrics_token")
+    @classmethod
+    def _token(cls, value: SecretStr | None) -> SecretStr | None:
+        return value if value is not None and value.get_secret_value().strip() else None
+
     @field_validator("webhook_secret")
     @classmethod
     def _signs(cls, value: SecretStr | None) -> SecretStr | None:
@@ -228,6 +262,41 @@ def settings() -> Settings:
 def environment() -> Mapping[str, str]:
     """The environment as providers see it (keys, base URLs, models)."""
     return dict(os.environ)
+
+
+#: Variables that hold secrets, by a word of their name.
+_SECRET = re.compile(
+    r"(^|_)(API_?KEYS?|KEYS?|TOKENS?|SECRETS?|PASSWORDS?|PASSWD|AUTH|CREDENTIALS|HEADERS)(_|$)", re.I
+)
+#: Shorter ones, and short plain words, could be part of any text.
+_SHORTEST, _SURELY_NO_WORD = 8, 16
+
+
+def secret_values() -> frozenset[str]:
+    """Everything in the environment that must not be written down: keys, tokens, passwords, also those in URLs and
+    those of tools and exporters that are not ours."""
+    found: set[str] = set()
+    for name, value in os.environ.items():
+        if _SECRET.search(name):
+            # Several between spaces or commas; user:password; header=value.
+            pieces = re.split(r"[\s,]+", value)
+            found.update((value, *pieces, *(re.split(r"[:=]", piece, maxsplit=1)[-1] for piece in pieces)))
+        if "://" in value:
+            found.update(_passwords(value))
+    return frozenset(secret for secret in map(str.strip, found) if _is_telling(secret))
+
+
+def _passwords(url: str) -> list[str]:
+    """As they stand in the URL, with what surrounds them there, and as they are meant."""
+    try:
+        password = urlsplit(url).password
+    except ValueError:
+        return []
+    return [f":{password}@", password, unquote(password)] if password else []
+
+
+def _is_telling(secret: str) -> bool:
+    return len(secret) >= _SURELY_NO_WORD or (len(secret) >= _SHORTEST and not secret.isalpha())
 
 
 def child_environment(changes: Mapping[str, str]) -> dict[str, str]:

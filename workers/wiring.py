@@ -27,6 +27,7 @@ from workers.provenance.session import Database
 from workers.providers.prices import price_of
 from workers.providers.registry import enabled
 from workers.sandbox.bounded import BoundedCage
+from workers.sandbox.counted import CountedCage
 from workers.sandbox.docker import DockerCage
 from workers.sandbox.engine import connector
 from workers.sandbox.sweeper import Sweeper
@@ -104,7 +105,7 @@ class Runtime:
             render=lambda name, **values: prompts.get_template(name).render(**values),
             at_work=self._seats,
             toolbox=McpToolbox(self._loop.submit, environment()),
-            cage=BoundedCage(self._cage, config.sandbox_concurrency),
+            cage=BoundedCage(CountedCage(self._cage), config.sandbox_concurrency),
             price_of=price_of,
         )
         self._names = SystemNames()

@@ -13,6 +13,7 @@ from rich.markup import escape
 from workers import settings
 from workers.cli import (
     demo,
+    flower,
     inspect,
     limits,
     replay,
@@ -54,6 +55,7 @@ results.register(app)
 score.register(app)
 trajectories.register(app)
 serve.register(app)
+flower.register(app)
 simulate.register(app)
 demo.register(app)
 sandbox.register(app)

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from workers import log
+from workers import log, tracing
 from workers.cli.port import is_free
 from workers.cli.reach import running_url
 from workers.errors import SettingsError, UnavailableError
 from workers.queues import Queue
-from workers.settings import Settings, environment, load
+from workers.settings import Settings, environment, load, secret_values
+
+if TYPE_CHECKING:
+    from celery import Celery
 
 Port = Annotated[int, typer.Option(min=1, max=65535, help="TCP port on 127.0.0.1")]
 
@@ -29,6 +35,7 @@ def register(app: typer.Typer) -> None:
     app.command()(worker)
     app.command()(api)
     app.command()(beat)
+    app.command()(health)
 
 
 def up(port: Port = 8000) -> None:
@@ -45,10 +52,15 @@ def up(port: Port = 8000) -> None:
     # A shell starts background commands with interrupts ignored; stopping must work there too.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-    stack = Stack(settings, port=port, say=lambda line: console.print(f"[dim]{line}[/]"))
+    stack = Stack(settings, port=port, with_flower=True, say=lambda line: console.print(f"[dim]{line}[/]"))
     try:
         stack.start()
         console.print(f"[bold green]Consensus is serving at[/] {stack.url}   (interface: /docs there)")
+        if stack.flower is not None:
+            address, credentials = stack.flower
+            console.print(
+                f"[bold green]Flower is at[/] {address}   (user:password {credentials})", soft_wrap=True
+            )
         if stack.uses_simulator:
             console.print(
                 "No model provider is set: answers are [magenta]simulated[/]. "
@@ -97,6 +109,12 @@ def worker(
         ),
     ] = None,
     name: Annotated[str, typer.Option(help="what Flower calls this worker; one name a process")] = "llm",
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="serves its metrics there; 0: not; default: the setting METRICS_PORT"
+        ),
+    ] = None,
 ) -> None:
     """Serve queues with one process: threads that wait, one event loop that talks to the models. The queue
     `scoring`, served alone, has processes that compute instead, one a core."""
@@ -106,6 +124,8 @@ def worker(
     if unknown or not wanted:
         known = ", ".join(queue.value for queue in Queue)
         raise SettingsError(f"--queues {queues!r}: known queues are {known}")
+    if metrics_port is not None:
+        settings = settings.model_copy(update={"metrics_port": metrics_port})
     if Queue.SCORING.value in wanted:
         _score(settings, wanted, concurrency, name)
         return
@@ -114,24 +134,59 @@ def worker(
     from workers.wiring import close_runtime, runtime
 
     configure(settings)
+    tracing.configure(environment(), instance=f"{name}@{socket.gethostname()}")
     runtime()
     only_cages = wanted == [Queue.SANDBOX.value]
     threads = concurrency or (settings.sandbox_concurrency if only_cages else settings.llm_concurrency)
     try:
+        _serve(settings, app, name=name, pool="threads", slots=threads, queues=wanted)
+    finally:
+        close_runtime()
+        tracing.close()
+
+
+def _serve(settings: Settings, app: Celery, *, name: str, pool: str, slots: int, queues: list[str]) -> None:
+    """Run a worker until it is told to stop, with its metrics on a port if there is to be one."""
+    with _metrics(settings, queues=",".join(queues), slots=slots):
         app.worker_main(
             [
                 "worker",
-                "--pool=threads",
-                f"--concurrency={threads}",
-                f"--queues={','.join(wanted)}",
+                f"--pool={pool}",
+                f"--concurrency={slots}",
+                f"--queues={','.join(queues)}",
                 f"--hostname={name}@%h",
                 "--without-gossip",
                 "--without-mingle",
                 f"--loglevel={settings.log_level}",
             ]
         )
+
+
+@contextmanager
+def _metrics(settings: Settings, *, queues: str, slots: int) -> Iterator[None]:
+    """Raises: UnavailableError for an address that cannot be had."""
+    if not settings.metrics_port:
+        yield
+        return
+    from prometheus_client import ProcessCollector
+
+    from workers.metrics import REGISTRY
+    from workers.metrics_port import MetricsPort
+    from workers.worker_load import WorkerLoad
+
+    REGISTRY.register(WorkerLoad(queues=queues, slots=slots))
+    ProcessCollector(registry=REGISTRY)
+    token = settings.metrics_token
+    port = MetricsPort(
+        REGISTRY,
+        host=settings.metrics_host,
+        port=settings.metrics_port,
+        token=token.get_secret_value() if token else None,
+    )
+    try:
+        yield
     finally:
-        close_runtime()
+        port.close()
 
 
 def _score(settings: Settings, wanted: list[str], concurrency: int | None, name: str) -> None:
@@ -148,22 +203,17 @@ def _score(settings: Settings, wanted: list[str], concurrency: int | None, name:
     from workers.tasks import scoring  # noqa: F401 - registers the tasks
 
     configure(settings)
-    app.worker_main(
-        [
-            "worker",
-            "--pool=prefork",
-            f"--concurrency={concurrency or settings.scoring_processes or len(os.sched_getaffinity(0))}",
-            f"--queues={Queue.SCORING.value}",
-            f"--hostname={name}@%h",
-            "--without-gossip",
-            "--without-mingle",
-            f"--loglevel={settings.log_level}",
-        ]
-    )
+    processes = concurrency or settings.scoring_processes or len(os.sched_getaffinity(0))
+    _serve(settings, app, name=name, pool="prefork", slots=processes, queues=wanted)
 
 
-def api(port: Port = 8000) -> None:
-    """Serve the HTTP interface on 127.0.0.1."""
+def api(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="TCP port")] = 8000,
+    host: Annotated[
+        str, typer.Option(help="address to listen on; any but a loopback one is open to the network")
+    ] = "127.0.0.1",
+) -> None:
+    """Serve the HTTP interface."""
     settings = prepare()
     if not is_free(port):
         raise UnavailableError(f"port {port} is in use; choose another with --port")
@@ -172,7 +222,7 @@ def api(port: Port = 8000) -> None:
     uvicorn.run(
         "api.app:from_environment",
         factory=True,
-        host="127.0.0.1",
+        host=host,
         port=port,
         log_config=None,
         log_level=settings.log_level.lower(),
@@ -180,12 +230,17 @@ def api(port: Port = 8000) -> None:
     )
 
 
-def beat() -> None:
+def beat(
+    heartbeat: Annotated[
+        Path | None, typer.Option(help="file to touch whenever something was sent, for health checks")
+    ] = None,
+) -> None:
     """Send the periodic tasks (one process per installation)."""
     settings = prepare()
     from workers.celery_app import configure
 
     app = configure(settings)
+    app.conf.update(heartbeat_file=heartbeat)
     with tempfile.TemporaryDirectory(prefix="consensus-beat-") as folder:
         app.start(
             [
@@ -197,12 +252,25 @@ def beat() -> None:
         )
 
 
+def health(
+    name: Annotated[str, typer.Argument(help="the worker's name, as given to `consensus worker --name`")],
+    timeout: Annotated[float, typer.Option(min=0.1, help="seconds it may take to answer")] = 5.0,
+) -> None:
+    """Ask a worker of this machine, over the broker, whether it takes tasks. Exit 0 when it does, 3 otherwise."""
+    settings = load()
+    from workers.celery_app import configure
+    from workers.worker_health import served_queues
+
+    queues = served_queues(configure(settings), name, timeout_seconds=timeout)
+    Console(highlight=False).print(f"{name} serves {', '.join(queues)}")
+
+
 def prepare(*, linger_seconds: float = 0.0) -> Settings:
     """Settings and logs of a serving process, which ends with the process that started it, if that asks for it.
 
     `linger_seconds`: how much longer it serves then, for those who end at the same moment and still need it."""
     settings = load()
-    log.configure(settings.log_level, as_json=settings.log_json)
+    log.configure(settings.log_level, as_json=settings.log_json, secrets=secret_values())
     if environment().get("CONSENSUS_STOP_WITH_STDIN") == "1":
         threading.Thread(target=_stop_with_stdin, args=(linger_seconds,), daemon=True).start()
     return settings

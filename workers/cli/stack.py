@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
@@ -17,6 +17,8 @@ from typing import IO
 import httpx
 
 from workers.cli.embedded import EmbeddedServers
+from workers.cli.flower import PORT as FLOWER_PORT
+from workers.cli.flower import credentials_of, made_credentials
 from workers.cli.port import free_port, is_free
 from workers.errors import UnavailableError
 from workers.provenance.migrate import migrate
@@ -36,16 +38,44 @@ class Child:
 
     name: str
     arguments: tuple[str, ...]
-    process: subprocess.Popen[bytes]
+    environment: Mapping[str, str]
     log: IO[bytes]
+    #: Without it nothing works; otherwise one that keeps dying is left alone.
+    is_needed: bool
+    process: subprocess.Popen[bytes] = dataclasses.field(init=False)
     restarts: int = 0
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            # -P: what lies in the folder one stands in is never imported.
+            [sys.executable, "-P", "-m", "workers.cli.main", *self.arguments],
+            stdin=subprocess.PIPE,
+            stdout=self.log,
+            stderr=self.log,
+            env=self.environment,
+            start_new_session=True,
+        )
+
+    def close(self) -> None:
+        """What the process, which has ended, leaves open here."""
+        self.log.close()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
 
 
 class Stack:
     """The processes of one installation on this machine."""
 
-    def __init__(self, settings: Settings, *, port: int | None = None, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        port: int | None = None,
+        with_flower: bool = False,
+        say: Callable[[str], None],
+    ) -> None:
         self._settings = settings
+        self._with_flower = with_flower
         self._port = free_port() if port is None else port
         self._say = say
         self._children: list[Child] = []
@@ -55,6 +85,9 @@ class Stack:
         #: Where the servers are, once started.
         self.database_url = self.redis_url = ""
         self.uses_simulator = False
+        #: Where Flower is, and `user:password`, if it runs.
+        self.flower: tuple[str, str] | None = None
+        self._metrics_port = settings.metrics_port
         self.logs = settings.home / "logs"
 
     def start(self) -> None:
@@ -86,11 +119,13 @@ class Stack:
         self._start_simulator()
         self._spawn("api", "api", "--port", str(self._port))
         for number in range(1, self._settings.worker_processes + 1):
-            self._spawn(f"worker-{number}", "worker", "--queues", "llm,control", "--name", f"llm{number}")
-        self._spawn("sandbox", "worker", "--queues", "sandbox", "--name", "sandbox")
+            self._spawn_worker(f"worker-{number}", queues="llm,control", worker=f"llm{number}")
+        self._spawn_worker("sandbox", queues="sandbox", worker="sandbox")
         if find_spec("scipy") is not None:
-            self._spawn("scoring", "worker", "--queues", "scoring", "--name", "scoring")
+            self._spawn_worker("scoring", queues="scoring", worker="scoring")
         self._spawn("beat", "beat")
+        if self._with_flower:
+            self._start_flower()
         self._wait_for(lambda: _answers(f"{self.url}/readyz"), "the API")
         self._write_state()
 
@@ -114,22 +149,36 @@ class Stack:
         self._wait_for(lambda: _answers(f"http://127.0.0.1:{port}/healthz"), "the simulator")
         self.uses_simulator = True
 
-    def _spawn(self, name: str, *arguments: str) -> None:
-        log = (self.logs / f"{name}.log").open("ab")
-        self._children.append(
-            Child(name=name, arguments=arguments, process=self._popen(arguments, log), log=log)
-        )
+    def _start_flower(self) -> None:
+        """On its usual port, or the next that is free. The password is no argument: everybody sees those."""
+        port = next(filter(is_free, range(FLOWER_PORT, FLOWER_PORT + 100)), None) or free_port()
+        credentials = credentials_of(self._settings) or made_credentials()
+        environment = {**self._environment, "CONSENSUS_FLOWER_AUTH": credentials}
+        self._spawn("flower", "flower", "--port", str(port), environment=environment, is_needed=False)
+        self.flower = f"http://127.0.0.1:{port}", credentials
 
-    def _popen(self, arguments: tuple[str, ...], log: IO[bytes]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            # -P: what lies in the folder one stands in is never imported.
-            [sys.executable, "-P", "-m", "workers.cli.main", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            env=self._environment,
-            start_new_session=True,
+    def _spawn_worker(self, name: str, *, queues: str, worker: str) -> None:
+        """Each on a port of its own for metrics, where there are to be some."""
+        port = str(self._metrics_port)
+        self._metrics_port += self._metrics_port > 0
+        self._spawn(name, "worker", "--queues", queues, "--name", worker, "--metrics-port", port)
+
+    def _spawn(
+        self,
+        name: str,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        is_needed: bool = True,
+    ) -> None:
+        child = Child(
+            name=name,
+            arguments=arguments,
+            environment=environment or self._environment,
+            log=(self.logs / f"{name}.log").open("ab"),
+            is_needed=is_needed,
         )
+        child.start()
+        self._children.append(child)
 
     def _wait_for(self, is_ready: Callable[[], bool], name: str) -> None:
         deadline = time.monotonic() + READY_SECONDS
@@ -145,20 +194,24 @@ class Stack:
         """Start again what died. Raises: UnavailableError when a process dies again and again."""
         if self._servers is not None:
             self._servers.tend(self._say)
-        for child in self._children:
+        for child in tuple(self._children):
             code = child.process.poll()
             if code is None:
                 continue
             if child.restarts >= MAX_RESTARTS or code == 3:
-                raise UnavailableError(
-                    f"{child.name} ended with code {code}: {last_line(self.logs / f'{child.name}.log')}"
-                )
+                last = f"{child.name} ended with code {code}: {last_line(self.logs / f'{child.name}.log')}"
+                if child.is_needed:
+                    raise UnavailableError(last)
+                self._say(f"{last}; it is left alone")
+                child.close()
+                self._children.remove(child)
+                continue
             child.restarts += 1
             self._say(f"{child.name} ended with code {code}; starting it again")
             time.sleep(min(5.0, 0.2 * child.restarts))
             if child.process.stdin is not None:
                 child.process.stdin.close()
-            child.process = self._popen(child.arguments, child.log)
+            child.start()
 
     def _write_state(self) -> None:
         state = {"url": self.url, "pid": os.getpid(), "simulated": self.uses_simulator}
@@ -179,9 +232,7 @@ class Stack:
                 # Nothing is lost: its seats' leases run out and the next start rescues them.
                 child.process.kill()
                 child.process.wait()
-            child.log.close()
-            if child.process.stdin is not None:
-                child.process.stdin.close()
+            child.close()
         self._children.clear()
         if self._servers is not None:
             self._servers.stop()

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import structlog
 
+from workers import metrics
 from workers.errors import SlotTimeoutError, StoreLostError
 from workers.governor.base import (
     Demand,
@@ -291,12 +292,14 @@ class Governor:
         if self._probe_at is None:
             _log.warning("governor.shared_store_lost", reason=str(error), now="this process's share")
             self._outages += 1
+            metrics.GOVERNOR_ALONE.set(1)
         self._losses += 1
         self._probe_at = self._clock() + self._probe_after_seconds
 
     def _note_back(self) -> None:
         if self._probe_at is not None:
             _log.info("governor.shared_store_back")
+            metrics.GOVERNOR_ALONE.set(0)
         self._probe_at = None
         for waiting in self._waiting_here:
             waiting.cancel()

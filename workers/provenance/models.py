@@ -140,6 +140,8 @@ Index(
     runs.c.position,
     postgresql_where=text("state = 'queued' AND dispatched_at IS NULL"),
 )
+#: Metrics ask every few seconds what has ended since.
+Index("ix_runs_ended", runs.c.finished_at, postgresql_where=text("finished_at IS NOT NULL"))
 #: A line that says the same as an earlier one of its batch runs once; an own id names one run of its batch.
 Index(
     "uq_runs_batch_request",
@@ -188,6 +190,7 @@ stages = Table(
 )
 Index("ix_stages_pending", stages.c.enqueued_at, postgresql_where=text("state = 'pending'"))
 Index("ix_stages_running", stages.c.lease_expires_at, postgresql_where=text("state = 'running'"))
+Index("ix_stages_ended", stages.c.finished_at, postgresql_where=text("finished_at IS NOT NULL"))
 
 calls = Table(
     "calls",
@@ -232,6 +235,12 @@ calls = Table(
     ),
 )
 Index("ix_calls_seat", calls.c.run_id, calls.c.round, calls.c.stage, calls.c.seat)
+Index(
+    "ix_calls_ended",
+    calls.c.ended_at,
+    postgresql_using="brin",
+    postgresql_with={"autosummarize": "on", "pages_per_range": 32},
+)
 
 events = Table(
     "events",

@@ -182,6 +182,11 @@ Index(
     scoring_parts.c.enqueued_at,
     postgresql_where=text("state IN ('pending', 'running')"),
 )
+Index(
+    "ix_scoring_parts_ended",
+    scoring_parts.c.finished_at,
+    postgresql_where=text("finished_at IS NOT NULL"),
+)
 
 #: The runs of a scoring and which assessment is theirs, in the order of the report (`place`).
 scoring_runs = Table(

@@ -50,6 +50,8 @@ class Database:
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=60,
+            # What a statement carries is what users and models wrote: no part of an error's text, and so of no log.
+            hide_parameters=True,
             connect_args={"connect_timeout": 5, "application_name": "consensus", **CLIENT_LIVENESS},
         )
         self._autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")

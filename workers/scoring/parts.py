@@ -3,6 +3,7 @@ delivered twice writes once, and whoever ends the last part of a stage opens the
 
 from __future__ import annotations
 
+import contextvars
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +12,7 @@ from typing import Final
 
 import structlog
 from sqlalchemy import Connection
+from structlog.contextvars import bound_contextvars
 
 from workers.core.scoring import (
     OPEN_PARTS,
@@ -67,6 +69,11 @@ def run_part(context: ScoringContext, key: PartKey, work: Mapping[ScoringStage, 
 
     What breaks in it is written down and ends this part alone; only an unreachable database is left to the
     rescue."""
+    with bound_contextvars(scoring=key.scoring_id, stage=key.stage.value, part=key.number):
+        return _run_part(context, key, work)
+
+
+def _run_part(context: ScoringContext, key: PartKey, work: Mapping[ScoringStage, Work]) -> list[PartKey]:
     with context.database.begin() as connection:
         part = scoring_parts.claim(connection, key, owner=context.owner, lease_seconds=context.lease_seconds)
     if part is not None:
@@ -74,12 +81,12 @@ def run_part(context: ScoringContext, key: PartKey, work: Mapping[ScoringStage, 
             with _kept(context, key) as check:
                 work[key.stage](Held(context=context, part=part, check=check))
         except LostPartError:
-            log.info("scoring.part_lost", scoring=key.scoring_id, stage=key.stage.value, part=key.number)
+            log.info("scoring.part_lost")
             return []
         except UnavailableError:
             raise
         except (Exception, MemoryError) as error:
-            log.warning("scoring.part_broke", scoring=key.scoring_id, stage=key.stage.value, exc_info=error)
+            log.warning("scoring.part_broke", exc_info=error)
             _fail(context, key, error)
     return advance(context, key.scoring_id)
 
@@ -107,7 +114,13 @@ def _kept(context: ScoringContext, key: PartKey) -> Iterator[Callable[[], None]]
         if lost.is_set():
             raise LostPartError(f"{key} is no longer ours")
 
-    heart = threading.Thread(target=beat, name="scoring-heartbeat", daemon=True)
+    heart = threading.Thread(
+        # It logs as the part that it beats for.
+        target=contextvars.copy_context().run,
+        args=(beat,),
+        name="scoring-heartbeat",
+        daemon=True,
+    )
     heart.start()
     try:
         yield check

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from structlog.contextvars import bound_contextvars
+
+from workers import tracing
 from workers.core.run import Finish, RunState, next_step
 from workers.core.verdict import Verdict, decide
 from workers.errors import UnavailableError
@@ -18,12 +21,28 @@ from workers.stages.track_record import earned_in
 
 def finish_run(context: Context, run_id: str) -> Verdict | None:
     """Close a run whose stages have all ended; None if it has ended already or is not there yet."""
-    try:
-        return _finish(context, run_id)
-    except UnavailableError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a fault of ours must not keep the run open
-        return break_off(context, run_id, error)
+    with bound_contextvars(run=run_id):
+        try:
+            verdict = _finish(context, run_id)
+        except UnavailableError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not keep the run open
+            verdict = break_off(context, run_id, error)
+        if verdict is not None and tracing.is_on():
+            _trace(context, run_id)
+        return verdict
+
+
+def _trace(context: Context, run_id: str) -> None:
+    with context.database.begin() as connection:
+        run = runs.get(connection, run_id)
+    tracing.run_ended(
+        run_id,
+        team=run.team,
+        state=run.outcome or run.state,
+        began_at=run.started_at or run.created_at,
+        ended_at=run.finished_at or context.now(),
+    )
 
 
 def _finish(context: Context, run_id: str) -> Verdict | None:

@@ -12,7 +12,9 @@ from typing import Any
 
 import structlog
 from sqlalchemy import Connection
+from structlog.contextvars import bound_contextvars
 
+from workers import tracing
 from workers.core.budget import Amount, Budget, Refusal
 from workers.core.run import (
     GIVE_UP,
@@ -72,27 +74,31 @@ def run_seat(context: Context, key: SeatKey, do: Do) -> Next:
 
     Raises: UnavailableError when the database is away; the seat's lease then runs out and it is rescued.
     """
-    work = _begin(context, key)
-    if work is None:
-        return None
-    # Until it is settled: a lease is kept as long as the database may have to be waited for.
-    context.at_work.add(key)
-    try:
-        return _do(context, key, do, work)
-    finally:
-        context.at_work.discard(key)
+    # Whatever is logged on the way, in other modules and in the loop's thread too, says whose work it is.
+    with bound_contextvars(run=key.run_id, stage=key.stage.value, seat=key.seat, round=key.round):
+        work = _begin(context, key)
+        if work is None:
+            return None
+        # Until it is settled: a lease is kept as long as the database may have to be waited for.
+        context.at_work.add(key)
+        try:
+            with tracing.seat(key.run_id, round_=key.round, stage=key.stage.value, name=key.seat):
+                return _do(context, key, do, work)
+        finally:
+            context.at_work.discard(key)
 
 
 def _do(context: Context, key: SeatKey, do: Do, work: Work) -> Next:
-    bound = log.bind(run=key.run_id, stage=key.stage.value, seat=key.seat)
     try:
         with usage_scope() as used:
             kind, result = do(work)
     except RunCancelledError:
-        bound.info("seat.cancelled")
+        log.info("seat.cancelled")
+        tracing.note(consensus__seat__end="cancelled")
         return None
     except SlotTimeoutError as error:
-        bound.info("seat.deferred", wait_seconds=round(error.wait_seconds, 1))
+        log.info("seat.deferred", wait_seconds=round(error.wait_seconds, 1))
+        tracing.note(consensus__seat__end="deferred")
         deferred = error
         patiently(context, lambda: _defer(context, key, deferred))
         return None
@@ -100,18 +106,20 @@ def _do(context: Context, key: SeatKey, do: Do, work: Work) -> Next:
         exhausted = error
         return patiently(context, lambda: _out_of_budget(context, key, exhausted))
     except SeatFailedError as error:
-        bound.warning("seat.gave_up", cause=error.cause, detail=error.detail)
+        log.warning("seat.gave_up", cause=error.cause, detail=error.detail)
         end = _End(cause=error.cause, detail=error.detail)
     except UnavailableError:
         raise
-    except Exception as error:  # noqa: BLE001 - see below
+    except Exception as error:
         # Our own fault must not leave the run waiting: it ends degraded, and the log has the traceback.
-        bound.exception("seat.broke")
+        log.exception("seat.broke")
         detail = str(error) if isinstance(error, ConsensusError) else type(error).__name__
         end = _End(cause="internal_error", detail=detail)
     else:
-        bound.info("seat.done", calls=used.calls, tokens=used.total.input_tokens + used.total.output_tokens)
+        tracing.note(consensus__seat__end="done")
+        log.info("seat.done", calls=used.calls, tokens=used.total.input_tokens + used.total.output_tokens)
         return patiently(context, lambda: _settle(context, key, kind, result))
+    tracing.note(consensus__seat__end="gave_up", error__type=end.cause)
     return patiently(context, lambda: _give_up(context, key, end))
 
 
@@ -140,12 +148,11 @@ def _defer(context: Context, key: SeatKey, error: SlotTimeoutError) -> None:
 
 
 def _out_of_budget(context: Context, key: SeatKey, error: BudgetExhaustedError) -> Next:
-    bound = log.bind(run=key.run_id, stage=key.stage.value, seat=key.seat)
     if error.refusal.scope == budgets.BATCH:
-        bound.info("seat.held", detail=error.detail)
+        log.info("seat.held", detail=error.detail)
         _hold(context, key, error.refusal)
         return None
-    bound.warning("seat.gave_up", cause=error.cause, detail=error.detail)
+    log.warning("seat.gave_up", cause=error.cause, detail=error.detail)
     return _give_up(context, key, _End(cause=error.cause, detail=error.detail, refusal=error.refusal))
 
 
@@ -170,7 +177,11 @@ def advance(context: Context, run_id: str) -> Next:
 
     The chord's body, the rescue and a new run's first message all come here; once, twice or late is all one.
     """
-    with context.database.begin() as connection, ledger.writer(connection, run_id) as entries:
+    with (
+        bound_contextvars(run=run_id),
+        context.database.begin() as connection,
+        ledger.writer(connection, run_id) as entries,
+    ):
         return open_next(context, connection, entries)
 
 

@@ -13,7 +13,7 @@ from workers.stages.dispatch import Window
 from workers.wiring import runtime
 
 
-@app.task(name=TaskName.DISPATCH.value)
+@app.task(name=TaskName.DISPATCH.value, send_events=False)
 def dispatch_runs() -> None:
     _submit(dispatch.tick(runtime().context, _window()))
 

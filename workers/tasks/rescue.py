@@ -13,7 +13,7 @@ from workers.wiring import runtime
 BACKLOG_PATIENCE = 10
 
 
-@app.task(name=TaskName.RESCUE.value)
+@app.task(name=TaskName.RESCUE.value, send_events=False)
 def rescue_lost_work() -> None:
     context, config = runtime().context, runtime().settings
     found = rescue(

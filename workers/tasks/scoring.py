@@ -26,7 +26,7 @@ def score_advance(scoring_id: str) -> None:
     send_parts(app, advance(scoring_context(), scoring_id))
 
 
-@app.task(name=TaskName.SCORE_TEND.value)
+@app.task(name=TaskName.SCORE_TEND.value, send_events=False)
 def tend_scorings() -> None:
     """Send again what was lost, and start the nights that are due."""
     config, context = settings(), scoring_context()

@@ -7,6 +7,6 @@ from workers.queues import TaskName
 from workers.wiring import runtime
 
 
-@app.task(name=TaskName.WEBHOOKS.value)
+@app.task(name=TaskName.WEBHOOKS.value, send_events=False)
 def deliver_webhooks() -> None:
     runtime().courier.sweep()
