@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -10,7 +11,8 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api import errors
+from api import errors, interface_pages
+from api.access import Guard
 from api.batch_watch import Watches
 from api.cut_streams import CutStreams
 from api.dependencies import MAX_BODY_BYTES, Services
@@ -34,6 +36,7 @@ from api.routers import (
     teams,
     trajectories,
 )
+from api.security_headers import SecurityHeaders
 from api.web import pages
 from workers.celery_app import configure
 from workers.enqueue import broker_problem, queue_depths, send_dispatch, send_parts, send_sweep, submit_run
@@ -78,8 +81,17 @@ def services_of(settings: Settings) -> Services:
 
 
 def from_environment() -> FastAPI:
-    """The application as a server process runs it (`consensus api`)."""
-    return create_app(services_of(load()))
+    """The application for a server process that anybody may reach: nothing but health and the way in without a key."""
+    return create_app(dataclasses.replace(services_of(load()), needs_key=True))
+
+
+def on_loopback() -> FastAPI:
+    """The application for a server process that only this machine reaches (`consensus api` unless told otherwise):
+    keys are welcome, and asked for only if the settings say so."""
+    settings = load()
+    return create_app(
+        dataclasses.replace(services_of(settings), needs_key=settings.require_keys, checks_host=True)
+    )
 
 
 def create_app(services: Services) -> FastAPI:
@@ -95,7 +107,10 @@ def create_app(services: Services) -> FastAPI:
         title="Consensus",
         summary="A distributed job queue for work that several language models do together.",
         lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
     )
+    interface_pages.install(app)
     app.state.services = services
     app.state.batch_watches = Watches()
     app.state.scrape = Scrape(
@@ -108,6 +123,8 @@ def create_app(services: Services) -> FastAPI:
     )
     app.add_middleware(CutStreams)
     app.add_middleware(BodyLimit, larger={"/v1/trajectories": services.max_upload_bytes})
+    app.add_middleware(Guard, services=services)
+    app.add_middleware(SecurityHeaders)
     app.add_middleware(Measured, traffic=app.state.scrape.traffic)
     errors.install(app)
     for module in (

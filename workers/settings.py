@@ -49,6 +49,10 @@ class Settings(BaseSettings):
         description="more folders or files with teams, separated by ':'; they win over built-in ones",
     )
     url: str | None = Field(default=None, description="the API that the command line talks to")
+    api_key: SecretStr | None = Field(default=None, description="the key that the command line shows the API")
+    require_keys: bool = Field(
+        default=False, description="the API asks for keys also where only this machine reaches it"
+    )
     simulator_url: str | None = Field(
         default=None, description="the simulated provider, used when no key is set"
     )

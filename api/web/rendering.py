@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -34,6 +35,10 @@ _HEADERS = {
 }
 
 
+#: What the pages of this request's session send with whatever they change; empty without one.
+csrf_token: ContextVar[str] = ContextVar("csrf_token", default="")
+
+
 @cache
 def templates() -> Environment:
     """Every value is escaped. What a ledger of another version does not have costs its own words, not the page."""
@@ -47,6 +52,7 @@ def templates() -> Environment:
     )
     made.filters.update(FILTERS)
     made.globals["static"] = static_files.address
+    made.globals["csrf_token"] = csrf_token.get
     return made
 
 
