@@ -15,6 +15,7 @@ from workers.cli import (
     demo,
     flower,
     inspect,
+    keys,
     limits,
     replay,
     results,
@@ -51,6 +52,7 @@ submit.register(app)
 status.register(app)
 inspect.register(app)
 limits.register(app)
+keys.register(app)
 results.register(app)
 score.register(app)
 trajectories.register(app)

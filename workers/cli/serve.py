@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import signal
 import socket
@@ -17,6 +18,7 @@ import typer
 from rich.console import Console
 
 from workers import log, tracing
+from workers.address_guard import is_loopback
 from workers.cli.port import is_free
 from workers.cli.reach import running_url
 from workers.errors import SettingsError, UnavailableError
@@ -213,14 +215,17 @@ def api(
         str, typer.Option(help="address to listen on; any but a loopback one is open to the network")
     ] = "127.0.0.1",
 ) -> None:
-    """Serve the HTTP interface."""
+    """Serve the HTTP interface. Beyond this machine it serves nobody without an API key."""
     settings = prepare()
     if not is_free(port):
         raise UnavailableError(f"port {port} is in use; choose another with --port")
+    is_reachable = not is_loopback(host)
+    if is_reachable or settings.require_keys:
+        _need_a_key(settings, host)
     import uvicorn
 
     uvicorn.run(
-        "api.app:from_environment",
+        "api.app:from_environment" if is_reachable else "api.app:on_loopback",
         factory=True,
         host=host,
         port=port,
@@ -228,6 +233,19 @@ def api(
         log_level=settings.log_level.lower(),
         timeout_graceful_shutdown=3,
     )
+
+
+def _need_a_key(settings: Settings, host: str) -> None:
+    """Raises: SettingsError where nobody could come in; UnavailableError."""
+    from workers.cli.database import opened
+    from workers.provenance.repository import api_keys
+
+    with opened(settings) as database, database.begin() as connection:
+        if not api_keys.is_any_usable(connection, at=dt.datetime.now(dt.UTC)):
+            raise SettingsError(
+                f"the API asks for keys at {host}, and there is none that can be used; "
+                "make one with `consensus keys create NAME` first"
+            )
 
 
 def beat(
