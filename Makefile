@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test check format bench gate chaos two-hosts delivery clean
+.PHONY: help install run up test check format bench gate chaos two-hosts delivery screenshots clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -51,6 +51,9 @@ two-hosts: install ## workers on one host, database and broker on another, the l
 
 delivery: install ## what the broker's delivery settings are worth, beside others
 	$(BIN)/python benchmarks/delivery.py
+
+screenshots: install ## pictures of every page into docs/screenshots; needs chromium
+	$(BIN)/python -m tests.e2e.web.screenshots docs/screenshots
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info

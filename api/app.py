@@ -16,6 +16,7 @@ from api.access import Guard
 from api.batch_watch import Watches
 from api.cut_streams import CutStreams
 from api.dependencies import MAX_BODY_BYTES, Services
+from api.foreign_pages import ForeignPages
 from api.live import Hub
 from api.metrics.scrape import Scrape, Sources
 from api.metrics.traffic import Measured
@@ -122,6 +123,7 @@ def create_app(services: Services) -> FastAPI:
         )
     )
     app.add_middleware(CutStreams)
+    app.add_middleware(ForeignPages)
     app.add_middleware(BodyLimit, larger={"/v1/trajectories": services.max_upload_bytes})
     app.add_middleware(Guard, services=services)
     app.add_middleware(SecurityHeaders)

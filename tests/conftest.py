@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,6 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[_LEFT_OUT] = []
     _leave_out("cage", "of the cage", _no_cage, config, items)
     _leave_out("namespaces", "of two hosts", _no_namespaces, config, items)
+    _leave_out("browser", "of pages in a browser", _no_browser, config, items)
 
 
 def _leave_out(
@@ -66,6 +68,11 @@ def _leave_out(
 
 def _no_cage() -> str | None:
     return "CONSENSUS_TEST_DOCKER names no Docker engine" if _WITHOUT_CAGE else None
+
+
+def _no_browser() -> str | None:
+    is_missing = shutil.which("chromium") is None and os.environ.get("CI") != "true"
+    return "there is no chromium here" if is_missing else None
 
 
 def _no_namespaces() -> str | None:

@@ -171,7 +171,10 @@ def fold(
         if (held := numbered.get(time.round)) is not None:
             _time(held.seat(time.stage, time.seat), time)
     _expect(view.latest, reviewers)
+    places = {name: place for place, name in enumerate(reviewers)}
     for each in view.rounds:
+        # A reviewer's column stays where the team's file has it.
+        each.seats = dict(sorted(each.seats.items(), key=lambda item: places.get(item[0][1], -1)))
         _join(each)
     if verdict is not None:
         ends = {item["claim"]["claim_id"]: item for item in verdict.get("claims", ())}

@@ -169,7 +169,7 @@ function summary(found) {
   }
   if (found.shown.length > 0) {
     const box = Object.assign(document.createElement("div"), { className: "preview", tabIndex: 0 });
-    box.setAttribute("role", "region");
+    box.setAttribute("role", "group");
     box.setAttribute("aria-label", "The first lines");
     const table = Object.assign(document.createElement("table"), { className: "table" });
     for (const cells of found.shown) {

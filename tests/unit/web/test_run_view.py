@@ -95,6 +95,12 @@ def test_a_run_of_which_nothing_is_known_expects_its_panel() -> None:
     assert set(states(shown).values()) == {"expected"}
 
 
+def test_reviewers_stand_in_the_order_of_the_team_whoever_answers_first() -> None:
+    opened = event("stage.opened", {"stage": "panel", "seats": ["right", "left", "extra"]})
+    shown = view(opened, event("review.arrived", {"seat": "right", "findings": []}))
+    assert [seat.name for seat in shown.latest.of(Stage.PANEL)] == ["extra", "left", "right"]
+
+
 def test_a_seat_waits_until_a_worker_takes_it_and_thinks_from_then_on() -> None:
     opened = event("stage.opened", {"stage": "panel", "seats": ["left", "right"]})
     later = AT + dt.timedelta(seconds=3)
