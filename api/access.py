@@ -77,18 +77,6 @@ def session_token(request: Request) -> str | None:
     return cookie.value if cookie is not None and cookie.value else None
 
 
-def refuse_other_sites(request: Request) -> None:
-    """Whatever a browser sends because of another site's page is refused. Raises: ForbiddenError."""
-    site = request.headers.get("sec-fetch-site")
-    origin = request.headers.get("origin")
-    if site is not None:
-        is_own = site in ("same-origin", "none")
-    else:
-        is_own = origin is None or origin.partition("://")[2] == request.headers.get("host", "")
-    if not is_own:
-        raise ForbiddenError("a page of another site sent this; nothing was done")
-
-
 class Guard:
     """Middleware. Lets a request pass with its principal in `request.state`, or answers it."""
 
@@ -137,9 +125,6 @@ class Guard:
         authorization = request.headers.get("authorization")
         if authorization is not None:
             return await run_in_threadpool(self._by_header, authorization)
-        changes = request.method not in _SAFE
-        if changes:
-            refuse_other_sites(request)
         token = session_token(request)
         if token is None:
             return None
@@ -149,7 +134,7 @@ class Guard:
             if self._services.needs_key:
                 raise
             return None
-        if changes and not is_csrf_of(token, request.headers.get(CSRF_HEADER, "")):
+        if request.method not in _SAFE and not is_csrf_of(token, request.headers.get(CSRF_HEADER, "")):
             raise ForbiddenError(f"{CSRF_HEADER} is missing or not that of this session; load the page again")
         csrf_token.set(csrf_of(token))
         return key

@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
-from api.access import SESSION_COOKIE, csrf_of, is_csrf_of, refuse_other_sites, session_token
+from api.access import SESSION_COOKIE, csrf_of, is_csrf_of, session_token
 from api.dependencies import ServicesHere, now
 from api.web.rendering import PageRoute, render
 from workers.core.access import read_key
@@ -40,7 +40,6 @@ def login(
     next: Annotated[str, Form(max_length=2000)] = "/",
 ) -> Response:
     """303 to where the reader wanted to go, with the session's cookie; 401 with the form again."""
-    refuse_other_sites(request)
     if not is_csrf_of(request.cookies.get(_FORM_COOKIE, "") or secrets.token_hex(), csrf):
         return _form(request, next=next, status=403, problem="The form was too old. Try again.")
     found = read_key(key.strip())
@@ -65,7 +64,6 @@ def login(
 def logout(
     request: Request, services: ServicesHere, csrf: Annotated[str, Form(max_length=100)] = ""
 ) -> Response:
-    refuse_other_sites(request)
     token = session_token(request)
     if token is not None:
         if not is_csrf_of(token, csrf):

@@ -1,3 +1,10 @@
+// A page or a part of one. Where the session is over, the reader is asked to log in again.
+export async function page(address) {
+  const answer = await fetch(address, { headers: { Accept: "text/html" }, redirect: "manual" });
+  if (answer.type === "opaqueredirect") location.reload();
+  return answer;
+}
+
 // Commands to the API. Every POST carries a key of its own, so that sending it again changes nothing.
 
 export async function post(address, body, { type = "application/json", key = crypto.randomUUID?.() ?? fallbackKey() } = {}) {
