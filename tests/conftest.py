@@ -97,6 +97,7 @@ def _logs_as_before() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+    logging.captureWarnings(False)
     structlog.reset_defaults()
 
 

@@ -153,4 +153,5 @@ def _send(message: Signature | chord) -> None:
     try:
         message.apply_async()
     except (OperationalError, OSError) as error:
-        log.warning("broker.away", error=str(error))
+        about = message.body if isinstance(message, chord) else message
+        log.warning("broker.away", task=about.task, task_id=about.options.get("task_id"), error=str(error))

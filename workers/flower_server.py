@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from celery import Celery
 from flower.app import Flower
@@ -29,8 +30,8 @@ def _authenticated(handler: Any) -> None:
         raise HTTPError(401)
 
 
-def serve(app: Celery, *, host: str, port: int, credentials: Sequence[str]) -> None:
-    """Serve until the process is told to stop. credentials: `user:password` each, at least one.
+def serve(app: Celery, *, host: str, port: int, credentials: Sequence[str]) -> NoReturn:
+    """Serve until the process is told to stop, and end it. credentials: `user:password` each, at least one.
 
     Raises: UnavailableError for an address that cannot be had.
     """
@@ -40,7 +41,7 @@ def serve(app: Celery, *, host: str, port: int, credentials: Sequence[str]) -> N
     options.max_tasks = MOST_TASKS
     options.purge_offline_workers = FORGET_SECONDS
     options.read_only = True
-    options.tasks_columns = "name,uuid,args,state,received,started,runtime,worker"
+    options.tasks_columns = "name,uuid,state,received,started,runtime,worker"
     for page in (Metrics, Healthcheck):
         page.prepare = _authenticated
     logging.getLogger("tornado.access").setLevel(logging.ERROR)
@@ -58,3 +59,6 @@ def serve(app: Celery, *, host: str, port: int, credentials: Sequence[str]) -> N
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     flower.start()
+    # Its threads wait for a broker that is away for as long as it is, and the interpreter would wait for them.
+    logging.shutdown()
+    os._exit(0)

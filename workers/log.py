@@ -72,6 +72,8 @@ def configure(level: str, *, as_json: bool, secrets: Iterable[str] = ()) -> None
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
         )
     )
+    # Warnings are lines like others.
+    logging.captureWarnings(True)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

@@ -32,7 +32,7 @@ class MetricsPort:
         self, registry: CollectorRegistry, *, host: str, port: int, token: str | None = None
     ) -> None:
         """Raises: UnavailableError for an address that cannot be had."""
-        disable_created_metrics()
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         exposition: Callable[[dict[str, Any], Any], Iterable[bytes]] = make_wsgi_app(registry)
 
         def guarded(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import hashlib
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+
+#: How long the last spans may take.
+CLOSE_SECONDS = 2.0
 
 #: What the conventions call providers that we call otherwise.
 _PROVIDER_NAMES = {"mistral": "mistral_ai", "gemini": "gcp.gemini", "xai": "x_ai"}
@@ -87,11 +91,15 @@ def configure(environment: Mapping[str, str], *, instance: str) -> bool:
 
 
 def close() -> None:
-    """Send what is left; afterwards nothing is traced. Safe to repeat."""
+    """Send what is left, for as long as a worker that is told to stop may take for it; afterwards nothing is traced.
+    Safe to repeat."""
     global _provider  # noqa: PLW0603
     if _provider is not None:
-        _provider.shutdown()
+        # A collector that is away would be tried again and again.
+        sending = threading.Thread(target=_provider.shutdown, name="last-spans", daemon=True)
         _provider = None
+        sending.start()
+        sending.join(CLOSE_SECONDS)
 
 
 def is_on() -> bool:

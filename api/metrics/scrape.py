@@ -107,7 +107,7 @@ class Scrape:
 
     def __init__(self, sources: Sources) -> None:
         # A second sample for every one, of when it began, which nobody reads.
-        disable_created_metrics()
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
         self.traffic = Traffic(self._registry)
         self._registry.register(Installation(sources))

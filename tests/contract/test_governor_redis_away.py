@@ -21,6 +21,7 @@ from workers.governor.base import Limits
 from workers.governor.governor import Governor
 from workers.governor.local import LocalStore
 from workers.governor.redis import RedisStore
+from workers.metrics import REGISTRY
 
 
 @contextlib.contextmanager
@@ -114,6 +115,7 @@ async def test_the_governor_falls_back_to_its_share_and_comes_back_with_redis() 
             assert await leases() == 1
         os.kill(process_id, signal.SIGSTOP)
         async with governor.slot("provider"):
+            assert REGISTRY.get_sample_value("consensus_governor_alone") == 1
             # A quarter of four places is one, and it is taken.
             with pytest.raises(SlotTimeoutError):
                 async with governor.slot("provider", deadline_seconds=0.05):
@@ -121,6 +123,7 @@ async def test_the_governor_falls_back_to_its_share_and_comes_back_with_redis() 
         os.kill(process_id, signal.SIGCONT)
         async with governor.slot("provider"):
             assert await leases() == 1
+            assert REGISTRY.get_sample_value("consensus_governor_alone") == 0
 
         await store.aclose()
         await client.aclose()

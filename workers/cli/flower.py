@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Annotated
 
+import structlog
 import typer
 from rich.console import Console
 
@@ -12,6 +13,8 @@ from workers.cli.port import is_free
 from workers.cli.serve import prepare
 from workers.errors import SettingsError, UnavailableError
 from workers.settings import Settings
+
+log = structlog.get_logger(__name__)
 
 #: Flower's own.
 PORT = 5555
@@ -38,10 +41,11 @@ def flower(
     from workers.flower_server import serve
 
     credentials = given or made_credentials()
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"[bold green]Flower is serving at[/] http://{host}:{port}")
+    log.info("flower.serving", address=f"http://{host}:{port}")
     if not given:
-        console.print(f"user and password: {credentials}   (CONSENSUS_FLOWER_AUTH sets others)")
+        Console(highlight=False, soft_wrap=True).print(
+            f"[bold green]Flower lets in[/] {credentials}   (user:password; CONSENSUS_FLOWER_AUTH sets others)"
+        )
     serve(configure(settings), host=host, port=port, credentials=credentials.split(","))
 
 

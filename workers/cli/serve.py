@@ -152,6 +152,7 @@ def _serve(settings: Settings, app: Celery, *, name: str, pool: str, slots: int,
     with _metrics(settings, queues=",".join(queues), slots=slots):
         app.worker_main(
             [
+                *_quiet(settings),
                 "worker",
                 f"--pool={pool}",
                 f"--concurrency={slots}",
@@ -162,6 +163,11 @@ def _serve(settings: Settings, app: Celery, *, name: str, pool: str, slots: int,
                 f"--loglevel={settings.log_level}",
             ]
         )
+
+
+def _quiet(settings: Settings) -> list[str]:
+    """Without the banner, which is no JSON."""
+    return ["--quiet"] if settings.log_json else []
 
 
 @contextmanager
@@ -262,6 +268,7 @@ def beat(
     with tempfile.TemporaryDirectory(prefix="consensus-beat-") as folder:
         app.start(
             [
+                *_quiet(settings),
                 "beat",
                 f"--schedule={Path(folder) / 'schedule'}",
                 "--pidfile=",

@@ -74,6 +74,9 @@ class WireProvider:
                 record(self.name, request.model, spent)
                 if isinstance(error, ProviderError):
                     error.usage = spent
+            if isinstance(error, ProviderError):
+                # An error that came inside a 200 was read where nobody looks for keys.
+                error.args = (self._without_key(str(error)),)
             raise
         completion = dataclasses.replace(
             completion,

@@ -29,19 +29,21 @@ class Span:
         return cls(since=since, until=max(since, min(until, since + LONGEST_SPAN)))
 
 
-#: The second is for a transaction that has begun and is not listed yet.
+#: For a transaction that has begun and is not listed yet.
+SETTLE_SECONDS = 1.0
+
 _HORIZON = text(
     """
-    SELECT least(now() - interval '1 second', min(xact_start) - interval '1 microsecond')
+    SELECT least(now() - make_interval(secs => :settle_seconds), min(xact_start) - interval '1 microsecond')
     FROM pg_stat_activity
     WHERE datname = current_database() AND application_name = 'consensus' AND pid <> pg_backend_pid()
     """
 )
 
 
-def horizon(connection: Connection) -> dt.datetime:
+def horizon(connection: Connection, *, settle_seconds: float = SETTLE_SECONDS) -> dt.datetime:
     """Up to this time of the database nothing can end any more that has not ended visibly."""
-    at: dt.datetime = connection.execute(_HORIZON).scalar_one()
+    at: dt.datetime = connection.execute(_HORIZON, {"settle_seconds": settle_seconds}).scalar_one()
     return at
 
 
