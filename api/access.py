@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit
 
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
+from fastapi.security import HTTPBearer
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -18,8 +19,8 @@ from api.dependencies import Services, now
 from api.web.rendering import csrf_token, error_page
 from workers.address_guard import is_loopback
 from workers.core.access import Scope as Right
-from workers.core.access import read_key
 from workers.errors import ConsensusError, ForbiddenError, KeyRefusedError
+from workers.key_text import read_key
 from workers.provenance.models import DEFAULT_TENANT
 from workers.provenance.repository import api_keys, web_sessions
 from workers.provenance.repository.api_keys import ApiKey
@@ -32,6 +33,13 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz", "/metrics", "/login", "/logout"})
 OPEN_FOLDERS = ("/static/",)
 #: What changes the installation for all tenants.
 ADMIN_FOLDERS = ("/v1/limits",)
+#: How routes are described; the guard has looked at the key before they are reached.
+API_KEY = HTTPBearer(
+    scheme_name="API key",
+    bearerFormat="csk_…",
+    description="of `consensus keys create`; asked for wherever the API listens beyond its own machine",
+    auto_error=False,
+)
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -100,10 +108,10 @@ class Guard:
     async def _principal(self, request: Request) -> Principal:
         """Raises: KeyRefusedError, ForbiddenError, TooManyRequestsError, UnavailableError."""
         path = request.url.path
+        if is_open(path):
+            return _NOBODY
         if not self._services.needs_key:
             _refuse_others(request, checks_host=self._services.checks_host)
-        if is_open(path):
-            return _LOCAL if not self._services.needs_key else _NOBODY
         key = await self._key(request)
         if key is None:
             if self._services.needs_key:

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import errors, interface_pages
-from api.access import Guard
+from api.access import API_KEY, Guard
 from api.batch_watch import Watches
 from api.cut_streams import CutStreams
 from api.dependencies import MAX_BODY_BYTES, Services
@@ -129,6 +129,8 @@ def create_app(services: Services) -> FastAPI:
     app.add_middleware(SecurityHeaders)
     app.add_middleware(Measured, traffic=app.state.scrape.traffic)
     errors.install(app)
+    app.include_router(health.router, responses=errors.DESCRIBED)
+    app.include_router(metrics.router)
     for module in (
         runs,
         batches,
@@ -140,12 +142,11 @@ def create_app(services: Services) -> FastAPI:
         provenance,
         teams,
         providers,
-        health,
-        metrics,
+        trajectories,
+        scorings,
+        scoring_reports,
     ):
-        app.include_router(module.router, responses=errors.DESCRIBED)
-    for module in (trajectories, scorings, scoring_reports):
-        app.include_router(module.router, responses=errors.DESCRIBED)
+        app.include_router(module.router, responses=errors.DESCRIBED, dependencies=[Depends(API_KEY)])
     app.include_router(pages.router)
     return app
 

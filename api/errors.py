@@ -28,6 +28,7 @@ from workers.errors import (
     TooManyRequestsError,
     UnavailableError,
 )
+from workers.key_text import hide_keys
 
 log = structlog.get_logger(__name__)
 
@@ -63,7 +64,7 @@ class ProblemResponse(JSONResponse):
 
     def render(self, content: Any) -> bytes:
         # Escaped to ASCII, because a sentence may quote input that UTF-8 cannot hold (a lone surrogate).
-        return json.dumps(content).encode("ascii")
+        return hide_keys(json.dumps(content)).encode("ascii")
 
 
 def described(titles: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:

@@ -1,5 +1,5 @@
-"""Secrets from files: wherever NAME may hold one, NAME_FILE may name a file that does, as Docker, Kubernetes and systemd
-hand them out."""
+"""Secrets from files: wherever NAME may hold one, NAME_FILE may name a file that does, as Docker, Kubernetes and
+systemd hand them out."""
 
 from __future__ import annotations
 

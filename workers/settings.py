@@ -15,9 +15,9 @@ import platformdirs
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from workers.core.access import read_key
 from workers.core.schedule import Schedule
 from workers.errors import SettingsError
+from workers.key_text import read_key
 from workers.schedules import read_schedules
 from workers.secret_files import SUFFIX, WithFiles, read_secret
 from workers.webhooks.signature import signing_keys

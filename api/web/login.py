@@ -12,8 +12,8 @@ from fastapi.responses import RedirectResponse
 from api.access import SESSION_COOKIE, csrf_of, is_csrf_of, session_token
 from api.dependencies import ServicesHere, now
 from api.web.rendering import PageRoute, render
-from workers.core.access import read_key
 from workers.errors import ForbiddenError, KeyRefusedError
+from workers.key_text import read_key
 from workers.provenance.repository import api_keys, web_sessions
 
 router = APIRouter(route_class=PageRoute)

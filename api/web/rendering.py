@@ -19,6 +19,7 @@ from api.errors import sentence_of, status_of
 from api.web import static_files
 from api.web.wording import FILTERS, plain
 from workers.errors import ConsensusError
+from workers.key_text import hide_keys
 
 log = structlog.get_logger(__name__)
 
@@ -92,4 +93,6 @@ class PageRoute(APIRoute):
 
 def error_page(status: int, title: str, detail: str) -> HTMLResponse:
     """Raises nothing: it needs neither the database nor a broker."""
-    return render("error.html", status=status, values={"title": title, "detail": detail, "status": status})
+    return render(
+        "error.html", status=status, values={"title": title, "detail": hide_keys(detail), "status": status}
+    )

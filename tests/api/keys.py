@@ -13,7 +13,8 @@ from fastapi import FastAPI
 
 from api.app import create_app
 from api.dependencies import Services
-from workers.core.access import KEY_CHANCE_BYTES, KeyText, Scope, make_key
+from workers.core.access import Scope
+from workers.key_text import KEY_CHANCE_BYTES, KeyText, make_key
 from workers.provenance.repository import api_keys
 from workers.provenance.repository.api_keys import NewKey
 from workers.provenance.session import Database

@@ -15,8 +15,9 @@ from api.access import ADMIN_FOLDERS, OPEN_FOLDERS, OPEN_PATHS
 from api.app import create_app
 from tests.api.keys import any_key, bearer, calling, guarded, made, stored_key
 from tests.api.problem_documents import problem
-from workers.core.access import Scope, read_key
+from workers.core.access import Scope
 from workers.errors import KeyRefusedError, NotFoundError, StateError, TooManyRequestsError
+from workers.key_text import read_key
 from workers.provenance.repository import api_keys
 from workers.provenance.session import Database
 

@@ -16,7 +16,8 @@ from api.access import CSRF_HEADER, SESSION_COOKIE
 from api.web import static_files
 from tests.api.keys import any_key, bearer, calling, guarded, stored_key
 from tests.api.problem_documents import problem
-from workers.core.access import Scope, read_key
+from workers.core.access import Scope
+from workers.key_text import read_key
 from workers.provenance.access_models import web_sessions
 from workers.provenance.repository import api_keys
 from workers.provenance.session import Database

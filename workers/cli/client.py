@@ -272,6 +272,8 @@ def _error(response: httpx.Response) -> Exception:
     if response.status_code == 422 and problem.get("bad_lines"):
         faults = tuple((_line_number(item["field"]), item["message"]) for item in problem["errors"])
         return SpecLinesError(detail, faults=faults, count=problem["bad_lines"])
+    if response.status_code == 401:
+        return InputError(f"{detail}; commands take a key from CONSENSUS_API_KEY or CONSENSUS_API_KEY_FILE")
     if 400 <= response.status_code < 500:
         return InputError(detail)
     return UnavailableError(detail)

@@ -17,8 +17,9 @@ from rich.table import Table
 from workers.cli.database import opened
 from workers.cli.inspect import table_console
 from workers.cli.plain import plain
-from workers.core.access import KEY_CHANCE_BYTES, KeyText, Scope, make_key
+from workers.core.access import Scope
 from workers.errors import InputError
+from workers.key_text import KEY_CHANCE_BYTES, KeyText, make_key
 from workers.provenance.models import DEFAULT_TENANT
 from workers.provenance.repository import api_keys
 from workers.provenance.repository.api_keys import ApiKey, NewKey

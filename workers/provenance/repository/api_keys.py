@@ -10,8 +10,9 @@ from typing import Any
 from sqlalchemy import Connection, func, literal, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from workers.core.access import KeyText, Scope
+from workers.core.access import Scope
 from workers.errors import KeyRefusedError, NotFoundError, StateError, TooManyRequestsError
+from workers.key_text import KeyText
 from workers.provenance.access_models import api_keys
 from workers.provenance.models import tenants
 

@@ -6,8 +6,8 @@ import datetime as dt
 
 from sqlalchemy import Connection, delete, insert, select
 
-from workers.core.access import secret_digest
 from workers.errors import KeyRefusedError
+from workers.key_text import secret_digest
 from workers.provenance.access_models import api_keys, web_sessions
 from workers.provenance.repository.api_keys import ApiKey, admission_columns, admit
 

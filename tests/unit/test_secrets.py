@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.api.keys import any_key
-from workers.core.access import KEY_CHANCE_BYTES, Scope, make_key, read_key
+from workers.core.access import Scope
 from workers.errors import SettingsError
+from workers.key_text import KEY_CHANCE_BYTES, hide_keys, make_key, read_key
 from workers.providers.registry import enabled
 from workers.secret_files import MAX_BYTES
 from workers.settings import (
@@ -129,3 +130,12 @@ def test_another_text_is_no_key(text: str) -> None:
 )
 def test_each_scope_includes_those_before_it(held: Scope, may: set[Scope]) -> None:
     assert {needed for needed in Scope if held.includes(needed)} == may
+
+
+@given(st.binary(min_size=KEY_CHANCE_BYTES, max_size=KEY_CHANCE_BYTES), st.integers(1, 43), st.text())
+def test_a_key_that_is_quoted_keeps_what_names_it_and_loses_its_secret(
+    chance: bytes, letters: int, around: str
+) -> None:
+    made = make_key(chance)
+    cut_short = made.text[: len(made.key_id) + 1 + letters]
+    assert hide_keys(f"?key={cut_short}&{around}") == f"?key={made.key_id}_[secret]&{hide_keys(around)}"
