@@ -30,7 +30,7 @@ from workers.provenance.session import Database
 #: It is in everything that the first tenant submits.
 MARK = "acme-alone"
 #: What parameters may be filled with that are nobody's own.
-_SHARED = {"name": "consensus", "provider": "openai", "family": "*", "version_asked": "x"}
+_SHARED = {"name": "consensus", "provider": "openai", "family": "*", "version_asked": "x", "index": "0"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +96,10 @@ async def owned(closed: FastAPI, database: Database, acme: dict[str, str], tmp_p
             "batch": batch["id"],
             "scoring_id": scoring["id"],
             "scoring": scoring["id"],
-            "trajectory_id": listed["id"],
             "file_id": listed["id"],
+            # Of scored runs, which are named by their place.
+            "a": f"{scoring['id']}.0",
+            "b": f"{scoring['id']}.1",
         },
         digest=hashlib.sha256(files[0].read_bytes()).hexdigest(),
         file_id=listed["id"],
@@ -124,12 +126,12 @@ def asked(app: FastAPI, owned: Owned) -> Iterator[Asked]:
     fill = {**_SHARED, **owned.ids}
     for path, operations in app.openapi()["paths"].items():
         for method, operation in operations.items():
-            queries = [
-                parameter["name"]
+            queries = {
+                parameter["name"]: (True,) if parameter["required"] else (False, True)
                 for parameter in operation.get("parameters", [])
                 if parameter["in"] == "query" and parameter["name"] in owned.ids
-            ]
-            for chosen in product((False, True), repeat=len(queries)):
+            }
+            for chosen in product(*queries.values()):
                 query = [f"{name}={fill[name]}" for name, is_in in zip(queries, chosen, strict=True) if is_in]
                 yield _asked(method, path, fill, owned, query)
     for route in iter_route_contexts(app.routes):
@@ -141,6 +143,8 @@ def asked(app: FastAPI, owned: Owned) -> Iterator[Asked]:
 
 
 def _asked(method: str, path: str, fill: dict[str, str], owned: Owned, query: list[str]) -> Asked:
+    if path.startswith(("/trajectories/", "/v1/trajectories/")):
+        fill = {**fill, "run_id": owned.ids["a"]}
     parameters = re.findall(r"\{(\w+)(?::\w+)?\}", path)
     unknown = [name for name in parameters if name not in fill]
     assert not unknown, f"{method} {path}: say in this test what {unknown} may be filled with"
