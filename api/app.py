@@ -33,9 +33,11 @@ from api.routers import (
     results,
     runs,
     scoring_reports,
+    scoring_runs,
     scorings,
     teams,
     trajectories,
+    trajectory_runs,
 )
 from api.security_headers import SecurityHeaders
 from api.web import pages
@@ -43,6 +45,7 @@ from workers.celery_app import configure
 from workers.enqueue import broker_problem, queue_depths, send_dispatch, send_parts, send_sweep, submit_run
 from workers.errors import SettingsError
 from workers.governor.look import look
+from workers.inspection.inspector import Inspector
 from workers.provenance.session import Database
 from workers.providers.prices import price_of
 from workers.providers.registry import enabled
@@ -122,6 +125,7 @@ def create_app(services: Services) -> FastAPI:
             snapshots=services.snapshots,
         )
     )
+    app.state.inspector = Inspector(services.database)
     app.add_middleware(CutStreams)
     app.add_middleware(ForeignPages)
     app.add_middleware(BodyLimit, larger={"/v1/trajectories": services.max_upload_bytes})
@@ -143,11 +147,13 @@ def create_app(services: Services) -> FastAPI:
         teams,
         providers,
         trajectories,
+        trajectory_runs,
         scorings,
+        scoring_runs,
         scoring_reports,
     ):
         app.include_router(module.router, responses=errors.DESCRIBED, dependencies=[Depends(API_KEY)])
-    app.include_router(pages.router)
+    pages.install(app)
     return app
 
 

@@ -19,6 +19,7 @@ from workers.core.identity import make_id
 from workers.core.scoring import PartKey
 from workers.errors import InputError
 from workers.governor.base import Limits, Snapshot
+from workers.inspection.inspector import Inspector
 from workers.provenance.session import Database
 from workers.providers.registry import ProviderConfig
 from workers.queues import Queue
@@ -66,6 +67,11 @@ class Services:
 
 def services(request: Request) -> Services:
     return cast(Services, request.app.state.services)
+
+
+def inspector(request: Request) -> Inspector:
+    """One a process: it keeps what was opened last."""
+    return cast(Inspector, request.app.state.inspector)
 
 
 def tenant(request: Request) -> str:
@@ -139,6 +145,7 @@ def _cursor_of(prefix: str) -> Callable[[str | None], str | None]:
 TrajectoryCursorHere = Annotated[str | None, Depends(_cursor_of("traj"))]
 ScoringCursorHere = Annotated[str | None, Depends(_cursor_of("scoring"))]
 
+InspectorHere = Annotated[Inspector, Depends(inspector)]
 ServicesHere = Annotated[Services, Depends(services)]
 TenantHere = Annotated[str, Depends(tenant)]
 CursorHere = Annotated[str | None, Depends(cursor)]

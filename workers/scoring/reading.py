@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import posixpath
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,8 +30,10 @@ _NAMELESS: Final = "run"
 class _Beside:
     """Gives a reader the files beside its log, out of what was uploaded with it."""
 
-    def __init__(self, path: str, files: Mapping[str, str], fetch: Fetch) -> None:
-        self.asked: dict[str, str | None] = {}
+    def __init__(
+        self, path: str, files: Mapping[str, str], fetch: Fetch, asked: dict[str, str | None]
+    ) -> None:
+        self.asked = asked
         self._folder, self._own = posixpath.split(path)
         self._files = files
         self._fetch = fetch
@@ -56,32 +58,48 @@ def read_unit(
     fetch: Fetch,
 ) -> NewReading:
     """The runs of a unit, labelled and packed, and what of it cannot be read."""
+    asked: dict[str, str | None] = {}
+    items: list[dict[str, Any]] = []
+    runs: dict[int, bytes] = {}
+    for position, item in enumerate(
+        runs_of_unit(unit, files, format_name=format_name, fetch=fetch, asked=asked)
+    ):
+        if isinstance(item, Skipped):
+            items.append(dataclasses.asdict(item))
+            continue
+        run = prepare(dataclasses.replace(item, states=label(item.states)))
+        items.append(_item(item, sequence=run.trace.sequence, acts=bool(run.trace.acting)))
+        runs[position] = packed(run)
+    key = unit.key(format_name)
+    return NewReading(
+        reading_id=hashlib.sha256(canonical([key, asked])).hexdigest(),
+        unit_key=key,
+        asked=asked,
+        contents=items,
+        packed=runs,
+    )
+
+
+def runs_of_unit(
+    unit: Unit,
+    files: Mapping[Folder, Mapping[str, str]],
+    *,
+    format_name: str | None,
+    fetch: Fetch,
+    asked: dict[str, str | None] | None = None,
+) -> Generator[Trajectory | Skipped, None, None]:
+    """The runs of a unit as its reader gives them. asked: takes what the reader asked for beside its log."""
     beside = _Beside(
         posixpath.join(unit.path, "events.jsonl") if unit.is_conversation else unit.path,
         files[unit.folder],
         fetch,
+        {} if asked is None else asked,
     )
-    items: list[dict[str, Any]] = []
-    runs: dict[int, bytes] = {}
     with tempfile.TemporaryDirectory(prefix="consensus-read-", ignore_cleanup_errors=True) as scratch:
         root = Path(scratch) / _NAMELESS
         for path, digest in unit.files:
             _write(root / path, fetch(digest))
-        for position, item in enumerate(load_each(root / unit.path, format_name, root=root, beside=beside)):
-            if isinstance(item, Skipped):
-                items.append(dataclasses.asdict(item))
-                continue
-            run = prepare(dataclasses.replace(item, states=label(item.states)))
-            items.append(_item(item, sequence=run.trace.sequence, acts=bool(run.trace.acting)))
-            runs[position] = packed(run)
-    key = unit.key(format_name)
-    return NewReading(
-        reading_id=hashlib.sha256(canonical([key, beside.asked])).hexdigest(),
-        unit_key=key,
-        asked=beside.asked,
-        contents=items,
-        packed=runs,
-    )
+        yield from load_each(root / unit.path, format_name, root=root, beside=beside)
 
 
 def still_holds(asked: Asked, unit: Unit, files: Mapping[Folder, Mapping[str, str]]) -> bool:

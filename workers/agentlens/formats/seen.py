@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from hashlib import blake2b
 
 from workers.agentlens.formats.outcomes import edit_outcome
 from workers.agentlens.trajectory import StateOutcome
 
 OBSERVATION_LIMIT = 20_000
+observation_limit: ContextVar[int] = ContextVar("observation_limit", default=OBSERVATION_LIMIT)
+"""At how many characters readers cut an observation."""
+
+
+@contextmanager
+def whole_observations() -> Iterator[None]:
+    """Within it, readers cut no observation. For showing a run: labels and scores are of cut ones."""
+    before = observation_limit.set(sys.maxsize)
+    try:
+        yield
+    finally:
+        observation_limit.reset(before)
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from workers.agentlens.formats.outcomes import exit_code_in, shell_outcome
 from workers.agentlens.formats.seen import (
-    OBSERVATION_LIMIT,
     Seen,
     digest,
     edit_ending,
     look_ending,
+    observation_limit,
 )
 from workers.agentlens.formats.seen_lines import SeenLines
 from workers.agentlens.locate import changed_lines, numbered_lines, scope_of
@@ -357,8 +357,9 @@ class StateBuilder:
         edits: tuple[Edit, ...] = (),
     ) -> None:
         text = seen.text
-        if len(text) > OBSERVATION_LIMIT:
-            text = text[:OBSERVATION_LIMIT]
+        limit = observation_limit.get()
+        if len(text) > limit:
+            text = text[:limit]
         self.states.append(
             make_state(
                 len(self.states),

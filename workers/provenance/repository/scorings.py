@@ -189,6 +189,42 @@ def page(
     return [_scoring(row) for row in rows]
 
 
+def schedule_names(connection: Connection, *, tenant_id: str) -> list[str]:
+    """The schedules that have made scorings, by name."""
+    names = connection.scalars(
+        select(scorings.c.schedule)
+        .where(scorings.c.tenant_id == tenant_id, scorings.c.schedule.is_not(None))
+        .distinct()
+    )
+    return sorted(name for name in names if name is not None)
+
+
+def nights(
+    connection: Connection, *, tenant_id: str, schedule: str | None = None, limit: int = 60
+) -> list[tuple[Scoring, dict[str, Any]]]:
+    """Scorings that a schedule made, the newest night first, each with its texts as from `texts`."""
+    query = select(*_COLUMNS, scorings.c.summary, scorings.c.comparison).where(
+        scorings.c.tenant_id == tenant_id, scorings.c.schedule.is_not(None), scorings.c.night.is_not(None)
+    )
+    if schedule is not None:
+        query = query.where(scorings.c.schedule == schedule)
+    rows = connection.execute(
+        query.order_by(scorings.c.night.desc(), scorings.c.schedule, scorings.c.scoring_id.desc()).limit(
+            limit
+        )
+    )
+    return [
+        (
+            _scoring(row),
+            {
+                name: None if getattr(row, name) is None else json.loads(getattr(row, name))
+                for name in ("summary", "comparison")
+            },
+        )
+        for row in rows
+    ]
+
+
 def newest_finished(connection: Connection, *, tenant_id: str = DEFAULT_TENANT) -> Scoring | None:
     """The newest scoring that has a report."""
     found = page(connection, tenant_id=tenant_id, limit=1, state=ScoringState.FINISHED)

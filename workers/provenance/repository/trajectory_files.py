@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Select, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 
-from workers.errors import InputError
+from workers.errors import InputError, NotFoundError
 from workers.provenance.models import DEFAULT_TENANT
 from workers.provenance.repository import blobs
 from workers.provenance.scoring_models import trajectory_blobs, trajectory_files
@@ -132,6 +132,79 @@ def page(
     rows = connection.execute(query.order_by(files.c.file_id.desc()).limit(limit))
     names = [field.name for field in dataclasses.fields(StoredFile)]
     return [StoredFile(**{name: getattr(row, name) for name in names}) for row in rows]
+
+
+def get(connection: Connection, file_id: str, *, tenant_id: str) -> StoredFile:
+    """An uploaded file. Raises: NotFoundError."""
+    files = trajectory_files
+    row = (
+        None
+        if "\x00" in file_id
+        else connection.execute(
+            select(files, trajectory_blobs.c.size_bytes, trajectory_blobs.c.stored_bytes)
+            .join(
+                trajectory_blobs,
+                (trajectory_blobs.c.tenant_id == files.c.tenant_id)
+                & (trajectory_blobs.c.digest == files.c.digest),
+            )
+            .where(files.c.tenant_id == tenant_id, files.c.file_id == file_id)
+        ).one_or_none()
+    )
+    if row is None:
+        raise NotFoundError(f"there is no uploaded trajectory {file_id[:80]!r}")
+    return StoredFile(**{field.name: getattr(row, field.name) for field in dataclasses.fields(StoredFile)})
+
+
+def find_id(connection: Connection, *, upload_set: str, prefix: str, path: str, tenant_id: str) -> str | None:
+    """The id of the file with this name, if it was uploaded."""
+    files = trajectory_files.c
+    return connection.scalar(
+        select(files.file_id).where(
+            files.tenant_id == tenant_id,
+            files.upload_set == upload_set,
+            files.prefix == prefix,
+            files.path == path,
+        )
+    )
+
+
+def folder_state(connection: Connection, *, upload_set: str, prefix: str, tenant_id: str) -> tuple[int, str]:
+    """Changes with every upload into a folder: how many files there are, and when the last of them came."""
+    files = trajectory_files.c
+    count, newest = connection.execute(
+        select(func.count(), func.max(files.created_at)).where(
+            files.tenant_id == tenant_id, files.upload_set == upload_set, files.prefix == prefix
+        )
+    ).one()
+    return count, str(newest)
+
+
+def of_folder(connection: Connection, *, upload_set: str, prefix: str, tenant_id: str) -> list[ManifestFile]:
+    """The files that lie in one folder: those that a reader may find beside each other."""
+    files = trajectory_files.c
+    rows = connection.execute(
+        select(files.path, files.digest, files.role)
+        .where(files.tenant_id == tenant_id, files.upload_set == upload_set, files.prefix == prefix)
+        .order_by(files.path)
+    )
+    return [
+        ManifestFile(folder=upload_set, prefix=prefix, path=row.path, digest=row.digest, role=row.role)
+        for row in rows
+    ]
+
+
+def sets(connection: Connection, *, tenant_id: str, limit: int = 50) -> list[tuple[str, int, dt.datetime]]:
+    """Upload sets with the number of their files and when the last of them came, the newest first."""
+    files = trajectory_files.c
+    newest = func.max(files.created_at)
+    rows = connection.execute(
+        select(files.upload_set, func.count(), newest)
+        .where(files.tenant_id == tenant_id)
+        .group_by(files.upload_set)
+        .order_by(newest.desc())
+        .limit(limit)
+    )
+    return [(row[0], row[1], row[2]) for row in rows]
 
 
 def select_files(connection: Connection, selection: Selection, *, tenant_id: str) -> list[ManifestFile]:

@@ -1,0 +1,29 @@
+// Starts a scoring and goes to its page.
+const form = document.getElementById("start");
+const error = document.getElementById("start-error");
+
+form?.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const button = form.querySelector("button[type=submit]");
+  button.disabled = true;
+  error.textContent = "";
+  try {
+    const { what, profile, k, draws, seed, labels } = form.elements;
+    const body = { profile: profile.value, k: Number(k.value), draws: Number(draws.value), seed: Number(seed.value) };
+    if (what.value) body.upload_set = what.value;
+    else body.all = true;
+    const [file] = labels.files;
+    if (file) body.labels = { name: file.name, content: await file.text() };
+    const answer = await fetch("/v1/scorings", {
+      method: "POST",
+      headers: { "Content-Type": "application/json", "Idempotency-Key": crypto.randomUUID?.() ?? String(Math.random()) },
+      body: JSON.stringify(body),
+    });
+    const said = await answer.json();
+    if (!answer.ok) throw new Error(said.detail ?? `the server answers ${answer.status}`);
+    location.assign(`/scorings/${said.id}`);
+  } catch (problem) {
+    error.textContent = problem.message;
+    button.disabled = false;
+  }
+});
