@@ -199,7 +199,7 @@ async def test_every_form_and_every_post_of_a_page_carries_a_token(
         for path in (ROOT / "api/web/templates").glob("*.html")
         for form in re.findall(r'<form[^>]*method="post".*?</form>', path.read_text("utf-8"), re.DOTALL)
     }
-    assert len(forms) == 2
+    assert len(forms) >= 2
     assert all('name="csrf"' in form for form in forms), forms
     assert token in (await browser.get("/runs")).text
     scripts = {

@@ -19,7 +19,7 @@ export async function post(address, body, { type = "application/json", key = cry
 }
 
 // What shows that a page of this session asks, and no other site's.
-const session = () => {
+export const session = () => {
   const token = document.querySelector("meta[name=csrf-token]")?.content;
   return token ? { "X-CSRF-Token": token } : {};
 };
