@@ -147,7 +147,7 @@ def create_app(services: Services) -> FastAPI:
         scoring_reports,
     ):
         app.include_router(module.router, responses=errors.DESCRIBED, dependencies=[Depends(API_KEY)])
-    app.include_router(pages.router)
+    pages.install(app)
     return app
 
 

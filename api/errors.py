@@ -107,7 +107,7 @@ def problem(
 def install(app: FastAPI) -> None:
     app.add_exception_handler(ConsensusError, _consensus)
     app.add_exception_handler(RequestValidationError, _validation)
-    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(HTTPException, http_problem)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -167,7 +167,8 @@ def _field(place: tuple[Any, ...]) -> str:
     return ".".join(parts) or str(place[0] if place else "body")
 
 
-async def _http(request: Request, error: Exception) -> ProblemResponse:
+async def http_problem(request: Request, error: Exception) -> ProblemResponse:
+    """What the framework refused: an unknown address, a wrong method, a body that is none."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     titles = {
         404: "Not found",

@@ -18,12 +18,12 @@ from pygments.util import ClassNotFound
 
 from api.web.wording import plain
 
-#: A longer text is shown without colours: taking it apart costs seconds.
-_MOST_COLOURED = 60_000
+#: A longer text is shown without colours: taking one apart costs some five microseconds a letter.
+MOST_COLOURED = 60_000
 #: A file of more lines is shown around what is said of it.
 MOST_LINES = 400
 _AROUND = 6
-#: Longer files are said to have changed, not compared: comparing takes the square of their lines.
+#: Longer files are said to have changed, not compared.
 MOST_COMPARED_LINES = 4000
 
 #: A piece of a line: the class that colours it, and its text.
@@ -76,10 +76,10 @@ class Pin:
     end: int
 
 
-def file_view(path: str, text: str, pins: Sequence[Pin] = ()) -> FileView:
+def file_view(path: str, text: str, pins: Sequence[Pin] = (), *, has_colours: bool = True) -> FileView:
     """The file with its claims marked; a long one in excerpts around them."""
     here = [pin for pin in pins if pin.path == path]
-    coloured = _coloured(path, plain(text))
+    coloured = _coloured(path, plain(text)) if has_colours else _uncoloured(plain(text))
     shown = _shown(len(coloured), here)
     lines = []
     previous = 0
@@ -142,7 +142,8 @@ def _changed(path: str, before: str, after: str) -> FileView:
 
 
 def _hunks(old: Sequence[tuple[Piece, ...]], new: Sequence[tuple[Piece, ...]]) -> Iterator[Line]:
-    matcher = difflib.SequenceMatcher(None, _texts(old), _texts(new), autojunk=False)
+    # Lines that stand everywhere, such as empty ones, are no landmarks; with them it takes the square of the lines.
+    matcher = difflib.SequenceMatcher(None, _texts(old), _texts(new), autojunk=True)
     end = 0
     for group in matcher.get_grouped_opcodes(3):
         start = group[0][3]
@@ -166,9 +167,9 @@ def _texts(lines: Sequence[tuple[Piece, ...]]) -> list[str]:
 @lru_cache(maxsize=64)
 def _coloured(path: str, text: str) -> tuple[tuple[Piece, ...], ...]:
     """Every line as pieces; together they are the text, letter by letter."""
+    if len(text) > MOST_COLOURED:
+        return _uncoloured(text)
     text = text.removesuffix("\n")
-    if len(text) > _MOST_COLOURED:
-        return tuple((("", line),) for line in text.split("\n"))
     lines: list[list[Piece]] = [[]]
     for kind, value in _lexer(path).get_tokens(text):
         colour = next((name for token, name in _COLOURS if kind in token), "")
@@ -183,6 +184,10 @@ def _coloured(path: str, text: str) -> tuple[tuple[Piece, ...], ...]:
             else:
                 line.append((colour, part))
     return tuple(map(tuple, lines))
+
+
+def _uncoloured(text: str) -> tuple[tuple[Piece, ...], ...]:
+    return tuple((("", line),) for line in text.removesuffix("\n").split("\n"))
 
 
 def _lexer(path: str) -> Lexer:

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, FastAPI, Request, Response
+from starlette.exceptions import HTTPException
 
+from api import errors
 from api.web import batches, login, runs, static_files, teams
+from api.web.rendering import error_page
 
 router = APIRouter(include_in_schema=False)
 router.include_router(static_files.router)
 for module in (runs, batches, teams, login):
     router.include_router(module.router)
+
+
+def install(app: FastAPI) -> None:
+    """The pages, and a page for an address where there is none."""
+    app.include_router(router)
+    app.add_exception_handler(HTTPException, _nothing_here)
+
+
+async def _nothing_here(request: Request, error: Exception) -> Response:
+    """A page for whoever looks with a browser, a problem document for everybody else."""
+    is_page = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/v1/")
+    if is_page and isinstance(error, HTTPException) and error.status_code == 404:
+        return error_page(404, "Not found", f"There is no page at {request.url.path[:200]}.")
+    return await errors.http_problem(request, error)

@@ -12,7 +12,7 @@ from api.dependencies import CursorHere, Services, ServicesHere, TenantHere, now
 from api.plain_text import PlainText
 from api.routers import runs as api_runs
 from api.routers import teams as api_teams
-from api.web.code_view import FileView, Pin, difference, file_view
+from api.web.code_view import MOST_COLOURED, FileView, Pin, difference, file_view
 from api.web.rendering import PageRoute, render
 from api.web.run_view import Round, fold
 from api.web.story import KINDS, story_of
@@ -151,7 +151,12 @@ def _code(held: Round) -> list[FileView]:
     pins = _pins(held)
     pinned = {pin.path for pin in pins}
     paths = sorted(held.files, key=lambda path: (path not in pinned, path))
-    return [file_view(path, held.files[path], pins) for path in paths[:MOST_FILES]]
+    shown = []
+    coloured = 0
+    for path in paths[:MOST_FILES]:
+        coloured += len(held.files[path])
+        shown.append(file_view(path, held.files[path], pins, has_colours=coloured <= 2 * MOST_COLOURED))
+    return shown
 
 
 def _signed(held: Round) -> list[FileView] | None:

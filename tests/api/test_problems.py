@@ -289,7 +289,7 @@ async def test_a_wrong_method_says_so_and_which_are_allowed(
     assert answer.headers["allow"]
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/nothing", "/v1/runs/a/b", "/v2/runs", "/%00", "/%ff"])
+@pytest.mark.parametrize("path", ["/v1", "/v1/nothing", "/v1/runs/a/b", "/v2/runs", "/%00", "/%ff"])
 async def test_an_unknown_address_points_to_the_description(client: httpx.AsyncClient, path: str) -> None:
     assert "/docs" in problem(await client.get(path), 404)
 

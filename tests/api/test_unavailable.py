@@ -95,3 +95,19 @@ async def test_readiness_names_the_broker(client: httpx.AsyncClient, broker: Bro
     assert (await client.get("/readyz")).json()["status"] == "ready"
     broker.problem = "the broker does not answer: refused"
     assert problem(await client.get("/readyz"), 503) == broker.problem
+
+
+@pytest.mark.parametrize("path", ["/runs", "/runs/run_1", "/runs/run_1/live", "/batches", "/batches/batch_1"])
+async def test_a_page_whose_database_is_away_says_so_and_offers_to_try_again(
+    homeless: httpx.AsyncClient, path: str
+) -> None:
+    answer = await homeless.get(path)
+    assert answer.status_code == 503
+    assert "A service is away" in answer.text
+    assert "Try again" in answer.text
+    assert "secret" not in answer.text
+
+
+async def test_pages_that_need_no_database_are_there_without_one(homeless: httpx.AsyncClient) -> None:
+    for path in ("/teams", "/submit"):
+        assert (await homeless.get(path)).status_code == 200

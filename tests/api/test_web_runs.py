@@ -122,6 +122,27 @@ async def test_what_cannot_be_shown_is_a_page_that_says_why(
     assert says in words(await page(client, path, status))
 
 
+async def test_an_address_without_a_page_is_a_page_for_browsers_only(client: httpx.AsyncClient) -> None:
+    browser = {"accept": "text/html,application/xhtml+xml"}
+    shown = await client.get("/nowhere", headers=browser)
+    assert shown.status_code == 404
+    assert "There is no page at /nowhere." in words(shown.text)
+    for path, headers in (("/v1/nowhere", browser), ("/nowhere", {})):
+        answer = await client.get(path, headers=headers)
+        assert answer.status_code == 404
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_fault_of_our_own_is_a_page_too(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> list[str]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("api.web.runs.team_names", broken)
+    assert "It is in the server's log." in words(await page(client, "/runs", 500))
+
+
 async def test_a_queued_run_shows_its_spec_and_the_panel_to_come(
     client: httpx.AsyncClient, database: Database
 ) -> None:

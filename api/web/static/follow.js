@@ -7,6 +7,8 @@ import { localiseTimes, tick } from "./times.js";
 const LEAST_MS = 150;
 const SLOW_MS = 4000;
 const RETRIES_MS = [1000, 2000, 4000, 8000, 15000];
+// A browser opens six connections to a host: tabs that nobody looks at must not hold them all.
+const HIDDEN_MS = 20000;
 
 export class Follower {
   // `options`: stream, part (addresses), after (last event shown, or null), kinds, ended.
@@ -28,10 +30,21 @@ export class Follower {
     setInterval(() => tick(this.element, this.aheadSeconds), 100);
     if (this.ended) return;
     this.#open();
-    this.slow = setInterval(() => this.refresh(), SLOW_MS);
+    this.slow = setInterval(() => document.hidden || this.refresh(), SLOW_MS);
     addEventListener("online", () => this.#again());
     addEventListener("offline", () => this.#away());
-    document.addEventListener("visibilitychange", () => document.hidden || this.refresh());
+    document.addEventListener("visibilitychange", () => this.#looked());
+  }
+
+  #looked() {
+    clearTimeout(this.rest);
+    if (this.ended) return;
+    if (document.hidden) {
+      this.rest = setTimeout(() => this.stream.close(), HIDDEN_MS);
+      return;
+    }
+    if (this.stream.readyState === EventSource.CLOSED) this.#again();
+    this.refresh();
   }
 
   #open() {
@@ -43,8 +56,10 @@ export class Follower {
     this.stream.onerror = () => {
       if (this.ended) return;
       this.#away();
-      // The browser tries again by itself unless the answer was an error.
-      if (this.stream.readyState === EventSource.CLOSED) this.#later();
+      // The browser tries again by itself, unless the answer was an error or that nothing more will come.
+      if (this.stream.readyState !== EventSource.CLOSED) return;
+      this.#later();
+      this.refresh();
     };
     const heard = (event) => {
       if (this.last !== null && event.lastEventId) this.last = Number(event.lastEventId);
@@ -52,13 +67,13 @@ export class Follower {
     };
     for (const kind of this.options.kinds) this.stream.addEventListener(kind, heard);
     this.stream.addEventListener("end", () => {
-      this.ended = true;
-      this.stop();
+      this.#end();
       this.refresh();
     });
   }
 
-  stop() {
+  #end() {
+    this.ended = true;
     this.stream?.close();
     clearInterval(this.slow);
     clearTimeout(this.retry);
@@ -117,7 +132,7 @@ export class Follower {
         if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
         morph(this.element, await answer.text());
         this.#shown();
-        if (this.stream?.readyState === EventSource.OPEN) this.#back();
+        if (this.ended || this.stream?.readyState === EventSource.OPEN) this.#back();
       } catch {
         this.#away();
         if (this.ended) this.wanted = true;
@@ -126,11 +141,11 @@ export class Follower {
       await pause(LEAST_MS);
     } while (this.wanted);
     this.busy = false;
-    if (this.ended && this.awaySince) this.#back();
   }
 
   #shown() {
     const root = this.element.firstElementChild;
+    if (root?.dataset.ended === "yes" && !this.ended) this.#end();
     if (root?.dataset.now) this.aheadSeconds = Date.now() / 1000 - Number(root.dataset.now);
     localiseTimes(this.element);
     tick(this.element, this.aheadSeconds);

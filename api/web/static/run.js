@@ -16,7 +16,23 @@ function announce() {
   list.scrollTop = list.scrollHeight;
 }
 
-const follower = new Follower(element, options, { onPart: announce });
+// A box of code that is longer than it is high begins where the first claim about it is.
+const placed = new WeakSet();
+function place() {
+  for (const line of element.querySelectorAll(".line--claimed")) {
+    const box = line.closest(".code");
+    if (placed.has(box)) continue;
+    placed.add(box);
+    if (box.scrollTop === 0) box.scrollTop = Math.max(0, line.offsetTop - box.clientHeight / 2);
+  }
+}
+
+function shown() {
+  announce();
+  place();
+}
+
+const follower = new Follower(element, options, { onPart: shown });
 follower.start();
 
 const cancel = document.getElementById("cancel");

@@ -15,7 +15,7 @@ from tests.e2e.web.site import SPECS, Site, serving
 #: A repository is no place for large pictures.
 MOST_BYTES = 150_000
 PATIENCE_MS = 30_000.0
-DESKTOP = (1180, 760)
+DESKTOP = (1160, 720)
 PHONE = (390, 844)
 
 
@@ -29,6 +29,8 @@ class Scene:
     scheme: str = "light"
     size: tuple[int, int] = DESKTOP
     scroll_to: str = ""
+    #: Which end of that stands at its end of the window.
+    block: str = "start"
 
 
 def _ended_run(site: Site, team: str = "consensus-teste", spec: str = "split-money") -> str:
@@ -56,6 +58,8 @@ RUNS: Sequence[Scene] = (
         name="run-live",
         path=lambda site: f"/runs/{site.submit(spec=SPECS['split-money'], id='split-money')}",
         until=_three_reviews,
+        scroll_to="#panel",
+        block="end",
     ),
     Scene(name="run-verdict-dark", path=_ended_run, scheme="dark", scroll_to="#panel"),
     Scene(name="run-phone", path=_ended_run, size=PHONE),
@@ -77,7 +81,9 @@ def take(scene: Scene, site: Site, browser: Browser, folder: Path) -> int:
     page.goto(site.url + scene.path(site))
     scene.until(page)
     if scene.scroll_to:
-        page.locator(scene.scroll_to).evaluate("(element) => element.scrollIntoView({ block: 'start' })")
+        page.locator(scene.scroll_to).evaluate(
+            "(element, block) => element.scrollIntoView({ block })", scene.block
+        )
     body = page.screenshot(path=folder / f"{scene.name}.png")
     page.close()
     return len(body)

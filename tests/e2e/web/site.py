@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 
 from tests.e2e.conftest import DEADLINE_SECONDS, ROOT, Installation, make_installation, until
 from workers.cli.port import free_port
@@ -26,12 +26,15 @@ WAITS = {
     "sim-cedar-small": 2.8,
     "sim-alder-small": 3.5,
 }
+#: A reviewer of the team `patient`: while it thinks there is time to do something else.
+LONG_SECONDS = 8.0
+
 #: The same reviewers by name, in the order of their arrival.
 ARRIVALS = ["rigor", "edges", "safety", "spec", "craft"]
 
 _FAULTS = "rules:\n" + "".join(
     f"  - {{fault: silence, seconds: {seconds}, when: {{model: {model}, role: reviewer}}}}\n"
-    for model, seconds in WAITS.items()
+    for model, seconds in {**WAITS, "sim-alder-large": LONG_SECONDS}.items()
 )
 
 #: A team whose third reviewer and whose lead ask a model that nobody has.
@@ -45,6 +48,18 @@ reviewers:
   ghost: {models: [simulator/no-such-model]}
 consensus: {models: [simulator/sim-birch-large]}
 lead: {models: [simulator/no-such-model]}
+policy: {quorum: {heads: 2, families: 2}}
+"""
+PATIENT = """\
+name: patient
+description: a panel of which one takes long
+coder: {models: [simulator/sim-cedar-small]}
+reviewers:
+  left: {models: [simulator/sim-birch-large]}
+  right: {models: [simulator/sim-cedar-large]}
+  slow: {models: [simulator/sim-alder-large]}
+consensus: {models: [simulator/sim-birch-large]}
+lead: {models: [simulator/sim-cedar-large]}
 policy: {quorum: {heads: 2, families: 2}}
 """
 WRONG = FRAGILE.replace("name: fragile", "name: wrong\ncolour: blue").replace("heads: 2", "heads: many")
@@ -80,6 +95,9 @@ class Site:
         assert answer.status_code == 202, answer.text
         return str(answer.json()["id"])
 
+    def cancel(self, run_id: str) -> None:
+        httpx.post(f"{self.url}/v1/runs/{run_id}/cancel", timeout=DEADLINE_SECONDS).raise_for_status()
+
     def get(self, path: str) -> Any:
         return httpx.get(f"{self.url}{path}", timeout=DEADLINE_SECONDS).json()
 
@@ -97,6 +115,7 @@ def serving(**environment: str) -> Iterator[Site]:
         home = Path(folder)
         (home / "teams").mkdir()
         (home / "teams/fragile.yaml").write_text(FRAGILE, encoding="utf-8")
+        (home / "teams/patient.yaml").write_text(PATIENT, encoding="utf-8")
         (home / "teams/wrong.yaml").write_text(WRONG, encoding="utf-8")
         (home / "faults.yaml").write_text(_FAULTS, encoding="utf-8")
         simulator, port = free_port(), free_port()
@@ -117,15 +136,14 @@ def serving(**environment: str) -> Iterator[Site]:
 
 def _start(made: Installation, stack: contextlib.ExitStack, *arguments: str) -> subprocess.Popen[bytes]:
     process = made.start(*arguments)
-
-    def stop() -> None:
-        process.send_signal(signal.SIGINT)
-        process.wait(timeout=DEADLINE_SECONDS)
-
-    stack.callback(stop)
+    stack.callback(process.wait, timeout=DEADLINE_SECONDS)
+    # At once: nobody reads what a clean stop would keep.
+    stack.callback(process.kill)
     return process
 
 
 def _end(made: Installation) -> None:
+    """Whatever the killed ones had started."""
     for process in made.processes():
-        process.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()

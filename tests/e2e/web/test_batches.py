@@ -23,7 +23,10 @@ def a_file(*rows: object) -> FilePayload:
     return {"name": "nightly.jsonl", "mimeType": "application/jsonl", "buffer": body.encode()}
 
 
-def test_a_file_is_looked_at_estimated_and_submitted(page: Page, site: Site) -> None:
+def test_a_file_is_looked_at_estimated_and_submitted(
+    page: Page, site: Site, expected_errors: Expected
+) -> None:
+    expected_errors.append("422")  # the browser's own word on the refusal that is provoked here
     page.goto(f"{site.url}/submit")
     page.locator("#lines").set_input_files(a_file(*lines("roman", "duration"), '{"id": 1}', "{"))
     summary = page.locator("#many-summary")

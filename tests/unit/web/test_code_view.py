@@ -31,6 +31,10 @@ def test_a_text_too_long_to_be_taken_apart_is_shown_without_colours() -> None:
     assert view.lines[0].pieces == (("", "import re"),)
 
 
+def test_colours_can_be_left_out() -> None:
+    assert file_view("a.py", "import re\n", has_colours=False).lines[0].pieces == (("", "import re"),)
+
+
 def test_lines_of_a_claim_are_marked_and_its_first_line_names_it() -> None:
     pins = [
         Pin(claim_id="C1", path="a.py", start=2, end=3),
