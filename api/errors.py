@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from api.security_headers import HEADERS
 from workers.errors import (
     BodyTooLargeError,
     ConsensusError,
@@ -191,4 +192,5 @@ async def http_problem(request: Request, error: Exception) -> ProblemResponse:
 
 async def _unexpected(_: Request, error: Exception) -> ProblemResponse:
     log.error("api.unexpected", error=type(error).__name__, exc_info=error)
-    return problem(500, "Unexpected error", "an unexpected error; it is in the server's log")
+    # It is answered outside of all middleware.
+    return problem(500, "Unexpected error", "an unexpected error; it is in the server's log", headers=HEADERS)

@@ -8,7 +8,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 #: Of data: nothing in it is to be run or shown in a frame, whatever a browser takes it for.
 DATA_POLICY = "default-src 'none'; frame-ancestors 'none'"
 
-_HEADERS = {
+#: What every answer carries.
+HEADERS = {
     "Content-Security-Policy": DATA_POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "SAMEORIGIN",
@@ -31,7 +32,7 @@ class SecurityHeaders:
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
+                for name, value in HEADERS.items():
                     headers.setdefault(name, value)
                 if not scope["path"].startswith("/static"):
                     headers.setdefault("Cache-Control", _PRIVATE)

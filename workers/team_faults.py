@@ -91,8 +91,7 @@ def _sentence(place: Sequence[Any], item: Mapping[str, Any]) -> str:
             meaning = _described(place).get("description")
             return f"is missing ({meaning})" if meaning else "is missing"
         case "string_pattern_mismatch":
-            form = next((_FORMS[part] for part in place if part in _FORMS), _NAME_FORM)
-            return f"{str(item['input'])[:60]!r} is not of the form: {form}"
+            return _wrong_form(place, item["input"])
         case "too_short" | "too_long" as kind:
             bound, word = ("min", "at least") if kind == "too_short" else ("max", "at most")
             number = item["ctx"][f"{bound}_length"]
@@ -108,6 +107,14 @@ def _sentence(place: Sequence[Any], item: Mapping[str, Any]) -> str:
         .replace("Value should", "must")
         .replace("String should", "must")
     )
+
+
+def _wrong_form(place: Sequence[Any], given: object) -> str:
+    if "headers" in place:
+        # Not quoted: what stands there instead of a variable's name may be the token itself.
+        return "must be the name of a variable that begins with CONSENSUS_MCP_, under the name of a header"
+    form = next((_FORMS[part] for part in place if part in _FORMS), _NAME_FORM)
+    return f"{str(given)[:60]!r} is not of the form: {form}"
 
 
 def _described(place: Sequence[Any]) -> dict[str, Any]:

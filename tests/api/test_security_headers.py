@@ -40,6 +40,17 @@ async def test_a_refusal_has_the_headers_too(app: FastAPI) -> None:
     assert answer.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
 
 
+async def test_an_error_that_nobody_expected_has_them_too(app: FastAPI) -> None:
+    def broken() -> None:
+        raise RuntimeError
+
+    async with calling(guarded(app, broker_problem=broken)) as client:
+        answer = await client.get("/readyz")
+    assert answer.status_code == 500
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert policy(answer) == {"default-src": ["'none'"], "frame-ancestors": ["'none'"]}
+
+
 @pytest.mark.parametrize("path", ["/", "/submit", "/login", "/batches", "/teams"])
 async def test_pages_run_our_own_files_and_nothing_written_into_them(
     client: httpx.AsyncClient, path: str

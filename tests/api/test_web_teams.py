@@ -67,8 +67,10 @@ async def test_a_value_where_a_variable_should_be_named_is_not_shown(
     text = await page(client, "/teams/wrong")
     source = text[text.index('id="source"') :]
     assert "Authorization" in source
-    assert "s3cret" not in source
     assert "[find]" in words(source)
+    assert "must be the name of a variable that begins with CONSENSUS_MCP_" in text
+    for shown in (text, (await client.get("/v1/teams")).text):
+        assert "s3cret" not in shown
 
 
 async def test_a_file_that_is_no_yaml_hides_no_other_team(
