@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api import errors
+from api import errors, interface_pages
+from api.access import API_KEY, Guard
 from api.batch_watch import Watches
 from api.cut_streams import CutStreams
 from api.dependencies import MAX_BODY_BYTES, Services
@@ -38,6 +40,7 @@ from api.routers import (
     trajectory_runs,
 )
 from api.run_pages import Pages, read_page
+from api.security_headers import SecurityHeaders
 from api.web import pages
 from workers.celery_app import configure
 from workers.enqueue import (
@@ -95,8 +98,17 @@ def services_of(settings: Settings) -> Services:
 
 
 def from_environment() -> FastAPI:
-    """The application as a server process runs it (`consensus api`)."""
-    return create_app(services_of(load()))
+    """The application for a server process that anybody may reach: nothing but health and the way in without a key."""
+    return create_app(dataclasses.replace(services_of(load()), needs_key=True))
+
+
+def on_loopback() -> FastAPI:
+    """The application for a server process that only this machine reaches (`consensus api` unless told otherwise):
+    keys are welcome, and asked for only if the settings say so."""
+    settings = load()
+    return create_app(
+        dataclasses.replace(services_of(settings), needs_key=settings.require_keys, checks_host=True)
+    )
 
 
 def create_app(services: Services) -> FastAPI:
@@ -112,7 +124,10 @@ def create_app(services: Services) -> FastAPI:
         title="Consensus",
         summary="A distributed job queue for work that several language models do together.",
         lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
     )
+    interface_pages.install(app)
     app.state.services = services
     app.state.batch_watches = Watches()
     app.state.run_pages = Pages(partial(read_page, services.database))
@@ -128,8 +143,12 @@ def create_app(services: Services) -> FastAPI:
     app.add_middleware(CutStreams)
     app.add_middleware(ForeignPages)
     app.add_middleware(BodyLimit, larger={"/v1/trajectories": services.max_upload_bytes})
+    app.add_middleware(Guard, services=services)
+    app.add_middleware(SecurityHeaders)
     app.add_middleware(Measured, traffic=app.state.scrape.traffic)
     errors.install(app)
+    app.include_router(health.router, responses=errors.DESCRIBED)
+    app.include_router(metrics.router)
     for module in (
         runs,
         batches,
@@ -141,12 +160,13 @@ def create_app(services: Services) -> FastAPI:
         provenance,
         teams,
         providers,
-        health,
-        metrics,
+        trajectories,
+        trajectory_runs,
+        scorings,
+        scoring_runs,
+        scoring_reports,
     ):
-        app.include_router(module.router, responses=errors.DESCRIBED)
-    for module in (trajectories, trajectory_runs, scorings, scoring_runs, scoring_reports):
-        app.include_router(module.router, responses=errors.DESCRIBED)
+        app.include_router(module.router, responses=errors.DESCRIBED, dependencies=[Depends(API_KEY)])
     pages.install(app)
     return app
 

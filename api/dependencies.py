@@ -20,7 +20,6 @@ from workers.core.scoring import PartKey
 from workers.errors import InputError
 from workers.governor.base import Limits, Snapshot
 from workers.inspection.inspector import Inspector
-from workers.provenance.models import DEFAULT_TENANT
 from workers.provenance.session import Database
 from workers.provenance.signing import Signer
 from workers.providers.registry import ProviderConfig
@@ -62,6 +61,9 @@ class Services:
     #: Messages by queue, None while the broker is away; and who may read metrics from elsewhere.
     queue_depths: Callable[[], Mapping[Queue, int] | None] = lambda: None
     metrics_token: str | None = None
+    #: Whether nobody is served without a key; else only this machine is, `checks_host`: under its own name.
+    needs_key: bool = False
+    checks_host: bool = False
     max_upload_bytes: int = 1 << 30
     max_trajectory_bytes: int = 256 << 20
 
@@ -75,9 +77,9 @@ def inspector(request: Request) -> Inspector:
     return cast(Inspector, request.app.state.inspector)
 
 
-def tenant() -> str:
-    """Whose runs these are."""
-    return DEFAULT_TENANT
+def tenant(request: Request) -> str:
+    """Whose runs these are: the guard before all routes knows it."""
+    return str(request.state.principal.tenant_id)
 
 
 def now() -> dt.datetime:

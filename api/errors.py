@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,21 +14,29 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from api.security_headers import HEADERS
 from workers.errors import (
     BodyTooLargeError,
     ConsensusError,
+    ForbiddenError,
     IdempotencyConflictError,
     InputError,
+    KeyRefusedError,
     MediaTypeError,
     NotFoundError,
     SpecLinesError,
     StateError,
+    TooManyRequestsError,
     UnavailableError,
 )
+from workers.key_text import hide_keys
 
 log = structlog.get_logger(__name__)
 
 _STATUS: tuple[tuple[type[ConsensusError], int, str], ...] = (
+    (KeyRefusedError, 401, "A key is needed"),
+    (ForbiddenError, 403, "Not allowed"),
+    (TooManyRequestsError, 429, "Too many requests"),
     (NotFoundError, 404, "Not found"),
     (IdempotencyConflictError, 422, "Idempotency key used with another body"),
     (StateError, 409, "Not in this state"),
@@ -56,7 +65,7 @@ class ProblemResponse(JSONResponse):
 
     def render(self, content: Any) -> bytes:
         # Escaped to ASCII, because a sentence may quote input that UTF-8 cannot hold (a lone surrogate).
-        return json.dumps(content).encode("ascii")
+        return hide_keys(json.dumps(content)).encode("ascii")
 
 
 def described(titles: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
@@ -74,9 +83,12 @@ def described(titles: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
 DESCRIBED = described(
     {
         400: "The body is not JSON",
+        401: "A key is needed, or the one that came does not hold",
+        403: "The key may not do this",
         404: "Not found",
         413: "The body is too large",
         422: "The input cannot be used",
+        429: "The key asks more often than it may; Retry-After says when it may again",
         503: "A service is away",
     }
 )
@@ -106,7 +118,16 @@ async def _consensus(_: Request, error: Exception) -> ProblemResponse:
         return problem(422, _CANNOT_BE_USED, str(error), errors=errors, bad_lines=error.count)
     if not isinstance(error, ConsensusError) or (known := status_of(error)) is None:
         return await _unexpected(_, error)
-    return problem(*known, str(error))
+    return problem(*known, str(error), headers=headers_of(error))
+
+
+def headers_of(error: ConsensusError) -> dict[str, str]:
+    """What an answer with this error says beside its body."""
+    if isinstance(error, KeyRefusedError):
+        return {"WWW-Authenticate": "Bearer"}
+    if isinstance(error, TooManyRequestsError):
+        return {"Retry-After": str(max(1, math.ceil(error.retry_after_seconds)))}
+    return {}
 
 
 def status_of(error: ConsensusError) -> tuple[int, str] | None:
@@ -178,4 +199,5 @@ async def http_problem(request: Request, error: Exception) -> ProblemResponse:
 
 async def _unexpected(_: Request, error: Exception) -> ProblemResponse:
     log.error("api.unexpected", error=type(error).__name__, exc_info=error)
-    return problem(500, "Unexpected error", "an unexpected error; it is in the server's log")
+    # It is answered outside of all middleware.
+    return problem(500, "Unexpected error", "an unexpected error; it is in the server's log", headers=HEADERS)

@@ -177,3 +177,15 @@ def _check_host(host: str, *, is_bracketed: bool, allow_private: bool) -> None:
         raise AddressRefusedError(f"names a host {host[:80]!r} that cannot exist")
     elif _LOCAL_NAME.fullmatch(host) and not allow_private:
         raise AddressRefusedError("leads to this machine itself", is_private=True)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address is this machine's own and reaches it alone."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback

@@ -51,6 +51,22 @@ class SettingsError(InputError):
     """A setting in the environment cannot be used."""
 
 
+class KeyRefusedError(ConsensusError):
+    """No key came with the request, or one that does not hold (any more)."""
+
+
+class ForbiddenError(ConsensusError):
+    """Who asks is known, and may not do this; the message says what would be needed."""
+
+
+class TooManyRequestsError(ConsensusError):
+    """A key asks more often than it may."""
+
+    def __init__(self, message: str, *, retry_after_seconds: float) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
 class NotFoundError(ConsensusError):
     """No such run, call or payload for this tenant."""
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import structlog
 
+from workers.key_text import hide_keys
+
 #: Local variables stay out of logs: they hold prompts, replies and keys.
 _TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 
@@ -38,7 +40,7 @@ class _Redacted(structlog.stdlib.ProcessorFormatter):
         for secret in self._secrets:
             if secret in line:
                 line = line.replace(secret, REDACTED)
-        return line
+        return hide_keys(line)
 
 
 def configure(level: str, *, as_json: bool, secrets: Iterable[str] = ()) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 from urllib.parse import unquote, urlsplit
 
 import platformdirs
@@ -16,12 +17,16 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from workers.core.schedule import Schedule
 from workers.errors import SettingsError
+from workers.key_text import read_key
 from workers.provenance.signing import Signer, read_public_keys, read_signer
 from workers.schedules import read_schedules
+from workers.secret_files import SUFFIX, WithFiles, read_secret
 from workers.webhooks.signature import signing_keys
 
 _DOCKER_SCHEMES = ("unix://", "tcp://", "http://", "https://")
 _REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
+#: They may carry a password.
+_URLS = frozenset({"database_url", "redis_url"})
 
 
 def default_home() -> Path:
@@ -42,14 +47,22 @@ class Settings(BaseSettings):
         env_prefix="CONSENSUS_", env_ignore_empty=True, extra="ignore", frozen=True
     )
 
-    database_url: str | None = Field(default=None, description="PostgreSQL; unset: the embedded one")
-    redis_url: str | None = Field(default=None, description="Redis or Valkey; unset: the embedded one")
+    database_url: str | None = Field(
+        default=None, repr=False, description="PostgreSQL; unset: the embedded one"
+    )
+    redis_url: str | None = Field(
+        default=None, repr=False, description="Redis or Valkey; unset: the embedded one"
+    )
     home: Path = Field(default_factory=default_home, description="data directory of the embedded servers")
     teams: Annotated[tuple[Path, ...], NoDecode] = Field(
         default=(),
         description="more folders or files with teams, separated by ':'; they win over built-in ones",
     )
     url: str | None = Field(default=None, description="the API that the command line talks to")
+    api_key: SecretStr | None = Field(default=None, description="the key that the command line shows the API")
+    require_keys: bool = Field(
+        default=False, description="the API asks for keys also where only this machine reaches it"
+    )
     simulator_url: str | None = Field(
         default=None, description="the simulated provider, used when no key is set"
     )
@@ -137,9 +150,6 @@ class Settings(BaseSettings):
         description="signs ledgers and exports (Ed25519): PEM, or base64 of 32 bytes, several between spaces, "
         "the first one signs; unset: unsigned",
     )
-    signing_key_file: Path | None = Field(
-        default=None, description="a file with what CONSENSUS_SIGNING_KEY would hold"
-    )
     trusted_keys: str | None = Field(
         default=None,
         description="public keys that `provenance verify` trusts besides, as `provenance keys` prints",
@@ -198,6 +208,15 @@ class Settings(BaseSettings):
     def _token(cls, value: SecretStr | None) -> SecretStr | None:
         return value if value is not None and value.get_secret_value().strip() else None
 
+    @field_validator("api_key")
+    @classmethod
+    def _key(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None or not value.get_secret_value().strip():
+            return None
+        if read_key(value.get_secret_value().strip()) is None:
+            raise ValueError("holds no API key; one looks like csk_…_…, as `consensus keys create` shows it")
+        return SecretStr(value.get_secret_value().strip())
+
     @field_validator("webhook_secret")
     @classmethod
     def _signs(cls, value: SecretStr | None) -> SecretStr | None:
@@ -230,25 +249,8 @@ class Settings(BaseSettings):
 
     @property
     def signer(self) -> Signer | None:
-        """What ledgers are signed with; None: they stay unsigned.
-
-        Raises: SettingsError when both ways to give a key are used, or the file cannot be.
-        """
-        if self.signing_key_file is None:
-            return None if self.signing_key is None else read_signer(self.signing_key.get_secret_value())
-        if self.signing_key is not None:
-            raise SettingsError(
-                "CONSENSUS_SIGNING_KEY and CONSENSUS_SIGNING_KEY_FILE are both set; leave one out"
-            )
-        try:
-            held = self.signing_key_file.read_text(encoding="utf-8")
-            return read_signer(held)
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(
-                f"CONSENSUS_SIGNING_KEY_FILE: {self.signing_key_file} cannot be read: {error}"
-            ) from None
-        except SettingsError as error:
-            raise SettingsError(f"CONSENSUS_SIGNING_KEY_FILE: {self.signing_key_file} {error}") from None
+        """What ledgers are signed with; None: they stay unsigned."""
+        return None if self.signing_key is None else read_signer(self.signing_key.get_secret_value())
 
     @property
     def trusted(self) -> dict[str, bytes]:
@@ -303,14 +305,34 @@ class Settings(BaseSettings):
 
 
 def load(**overrides: Any) -> Settings:
-    """Settings from the environment. Raises: SettingsError naming the variable and what would be right."""
+    """Settings from the environment and the files that it names. Raises: SettingsError naming the variable and what
+    would be right."""
     try:
-        return Settings(**overrides)
+        return Settings(**{**_from_files(), **overrides})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        name = "_".join(str(part) for part in first["loc"][:1]).upper()
+        name = "CONSENSUS_" + "_".join(str(part) for part in first["loc"][:1]).upper()
+        path = os.environ.get(name + SUFFIX) if name in secret_settings() else None
         message = first["msg"].removeprefix("Value error, ")
-        raise SettingsError(f"CONSENSUS_{name}: {message}") from None
+        raise SettingsError(f"{f'{name}{SUFFIX}: {path}' if path else name}: {message}") from None
+
+
+def secret_settings() -> tuple[str, ...]:
+    """The variables that hold a secret, so that a file may hold it instead."""
+    holding = (
+        name
+        for name, field in Settings.model_fields.items()
+        if name in _URLS or SecretStr in (field.annotation, *get_args(field.annotation))
+    )
+    return tuple(f"CONSENSUS_{name.upper()}" for name in holding)
+
+
+def _from_files() -> dict[str, str]:
+    return {
+        name.removeprefix("CONSENSUS_").lower(): value
+        for name in secret_settings()
+        if os.environ.get(name + SUFFIX) and (value := read_secret(name, os.environ)) is not None
+    }
 
 
 @lru_cache(maxsize=1)
@@ -320,8 +342,8 @@ def settings() -> Settings:
 
 
 def environment() -> Mapping[str, str]:
-    """The environment as providers see it (keys, base URLs, models)."""
-    return dict(os.environ)
+    """The environment as providers see it (keys, base URLs, models), with what files hold of it."""
+    return WithFiles(dict(os.environ), is_secret=_is_secret)
 
 
 #: Variables that hold secrets, by a word of their name.
@@ -336,7 +358,7 @@ def secret_values() -> frozenset[str]:
     """Everything in the environment that must not be written down: keys, tokens, passwords, also those in URLs and
     those of tools and exporters that are not ours."""
     found: set[str] = set()
-    for name, value in os.environ.items():
+    for name, value in _with_contents().items():
         if _SECRET.search(name):
             # Several between spaces or commas; user:password; header=value.
             pieces = re.split(r"[\s,]+", value)
@@ -344,6 +366,24 @@ def secret_values() -> frozenset[str]:
         if "://" in value:
             found.update(_passwords(value))
     return frozenset(secret for secret in map(str.strip, found) if _is_telling(secret))
+
+
+def _is_secret(name: str) -> bool:
+    return not name.endswith(SUFFIX) and (_SECRET.search(name) is not None or name in secret_settings())
+
+
+def _with_contents() -> dict[str, str]:
+    """The environment with what its files hold in the place of their names; a file that cannot be read has no secret
+    that could be told."""
+    found = {}
+    for name, value in os.environ.items():
+        held = name.removesuffix(SUFFIX)
+        if held == name:
+            found[name] = value
+        elif value and _is_secret(held):
+            with contextlib.suppress(SettingsError):
+                found[held] = read_secret(held, {name: value}) or ""
+    return found
 
 
 def _passwords(url: str) -> list[str]:
@@ -360,5 +400,6 @@ def _is_telling(secret: str) -> bool:
 
 
 def child_environment(changes: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a process that we start, with our changes."""
-    return {**os.environ, **changes}
+    """The environment for a process that we start, with our changes, also of what a file held."""
+    kept = {name: value for name, value in os.environ.items() if name.removesuffix(SUFFIX) not in changes}
+    return {**kept, **changes}

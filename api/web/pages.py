@@ -6,12 +6,12 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from api import errors
-from api.web import batches, runs, scorings, static_files, teams, trajectories
+from api.web import batches, login, runs, scorings, static_files, teams, trajectories
 from api.web.rendering import error_page
 
 router = APIRouter(include_in_schema=False)
 router.include_router(static_files.router)
-for module in (runs, batches, teams, trajectories, scorings):
+for module in (runs, batches, teams, trajectories, scorings, login):
     router.include_router(module.router)
 
 

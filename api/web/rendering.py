@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -18,6 +19,7 @@ from api.errors import sentence_of, status_of
 from api.web import static_files
 from api.web.wording import FILTERS, plain
 from workers.errors import ConsensusError
+from workers.key_text import hide_keys
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +36,10 @@ _HEADERS = {
 }
 
 
+#: What the pages of this request's session send with whatever they change; empty without one.
+csrf_token: ContextVar[str] = ContextVar("csrf_token", default="")
+
+
 @cache
 def templates() -> Environment:
     """Every value is escaped. What a ledger of another version does not have costs its own words, not the page."""
@@ -47,6 +53,7 @@ def templates() -> Environment:
     )
     made.filters.update(FILTERS)
     made.globals["static"] = static_files.address
+    made.globals["csrf_token"] = csrf_token.get
     return made
 
 
@@ -86,4 +93,6 @@ class PageRoute(APIRoute):
 
 def error_page(status: int, title: str, detail: str) -> HTMLResponse:
     """Raises nothing: it needs neither the database nor a broker."""
-    return render("error.html", status=status, values={"title": title, "detail": detail, "status": status})
+    return render(
+        "error.html", status=status, values={"title": title, "detail": hide_keys(detail), "status": status}
+    )

@@ -7,6 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
+from api.access import OPEN_PATHS
+
 
 @pytest.fixture
 async def description(client: httpx.AsyncClient) -> dict[str, Any]:
@@ -96,3 +98,10 @@ async def test_the_page_for_readers_is_there(client: httpx.AsyncClient) -> None:
     answer = await client.get("/docs")
     assert answer.status_code == 200
     assert "/openapi.json" in answer.text
+
+
+async def test_whatever_asks_for_a_key_says_so(description: dict[str, Any]) -> None:
+    assert description["components"]["securitySchemes"]["API key"]["scheme"] == "bearer"
+    for path, methods in description["paths"].items():
+        for operation in methods.values():
+            assert operation.get("security") == (None if path in OPEN_PATHS else [{"API key": []}]), path

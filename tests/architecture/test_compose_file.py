@@ -28,7 +28,13 @@ ONE_SHOT = {"migrate", "cage-image"}
 SERVERS = {"postgres", "redis"}
 OURS = set(SERVICES) - SERVERS
 #: Embedded servers and the command line's own; the container's socket is always in the same place.
-NOT_FOR_CONTAINERS = {"CONSENSUS_HOME", "CONSENSUS_URL", "CONSENSUS_DOCKER_HOST"}
+NOT_FOR_CONTAINERS = {
+    "CONSENSUS_HOME",
+    "CONSENSUS_URL",
+    "CONSENSUS_API_KEY",
+    "CONSENSUS_REQUIRE_KEYS",
+    "CONSENSUS_DOCKER_HOST",
+}
 SETTINGS = {f"CONSENSUS_{name.upper()}" for name in Settings.model_fields}
 PROVIDER_VARIABLES = {
     variable

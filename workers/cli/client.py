@@ -12,6 +12,7 @@ from typing import Any, Self
 from urllib.parse import quote as _quote
 
 import httpx
+from pydantic import SecretStr
 
 from workers.errors import InputError, NotFoundError, SpecLinesError, UnavailableError
 from workers.providers.sse import SseParser
@@ -47,9 +48,16 @@ def quote(part: str) -> str:
 class Client:
     """A client of one API. Its errors are sentences."""
 
-    def __init__(self, url: str, *, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(
+        self, url: str, *, api_key: SecretStr | None = None, transport: httpx.BaseTransport | None = None
+    ) -> None:
         self.url = url
-        self._http = httpx.Client(base_url=url, timeout=httpx.Timeout(30.0, connect=5.0), transport=transport)
+        self._http = httpx.Client(
+            base_url=url,
+            headers={} if api_key is None else {"Authorization": f"Bearer {api_key.get_secret_value()}"},
+            timeout=httpx.Timeout(30.0, connect=5.0),
+            transport=transport,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -268,6 +276,8 @@ def _error(response: httpx.Response) -> Exception:
     if response.status_code == 422 and problem.get("bad_lines"):
         faults = tuple((_line_number(item["field"]), item["message"]) for item in problem["errors"])
         return SpecLinesError(detail, faults=faults, count=problem["bad_lines"])
+    if response.status_code == 401:
+        return InputError(f"{detail}; commands take a key from CONSENSUS_API_KEY or CONSENSUS_API_KEY_FILE")
     if 400 <= response.status_code < 500:
         return InputError(detail)
     return UnavailableError(detail)

@@ -21,10 +21,11 @@ from workers.settings import environment, load
 
 def estimated(body: Mapping[str, Any]) -> dict[str, Any]:
     """The estimate of a request body, as `POST /v1/runs` with `dry_run` gives it. Raises: ConsensusError."""
-    url = serving_url(load())
+    settings = load()
+    url = serving_url(settings)
     if url is None:
         return estimate_here(body, environment())
-    with Client(url) as client:
+    with Client(url, api_key=settings.api_key) as client:
         return client.create_run({**body, "dry_run": True})
 
 

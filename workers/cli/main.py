@@ -15,6 +15,7 @@ from workers.cli import (
     demo,
     flower,
     inspect,
+    keys,
     limits,
     provenance,
     replay,
@@ -30,6 +31,7 @@ from workers.cli import (
 )
 from workers.cli.plain import plain
 from workers.errors import ConsensusError
+from workers.key_text import hide_keys
 
 #: Usage or refused input (DESIGN §7).
 EXIT_REFUSED = 3
@@ -52,6 +54,7 @@ submit.register(app)
 status.register(app)
 inspect.register(app)
 limits.register(app)
+keys.register(app)
 results.register(app)
 score.register(app)
 trajectories.register(app)
@@ -106,7 +109,7 @@ def _unexpected(error: Exception) -> str:
 
 def _refuse(message: str) -> int:
     # A sentence may quote what others wrote; it must not steer the terminal.
-    harmless = "\n".join(map(plain, message.split("\n")))
+    harmless = "\n".join(map(plain, hide_keys(message).split("\n")))
     Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]consensus:[/] {escape(harmless)}")
     return EXIT_REFUSED
 

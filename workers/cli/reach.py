@@ -30,7 +30,7 @@ def connected(*, may_start: bool) -> Iterator[Client]:
     url = serving_url(settings)
     if url is not None:
         _warn_of_other_models(settings.home, url)
-        with Client(url) as client:
+        with Client(url, api_key=settings.api_key) as client:
             yield client
         return
     if not may_start:

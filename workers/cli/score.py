@@ -148,8 +148,10 @@ def _scored_remotely(
     from workers.cli.reach import connected
     from workers.cli.score_remote import RemoteScoring
     from workers.cli.scoring_client import ScoringClient
+    from workers.settings import load
 
-    with connected(may_start=False) as known, ScoringClient(known.url) as client:
+    key = load().api_key
+    with connected(may_start=False) as known, ScoringClient(known.url, api_key=key) as client:
         remote = RemoteScoring(client, request)
 
         def write_page(_: Cohort, out: BinaryIO) -> None:

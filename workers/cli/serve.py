@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 import os
 import signal
 import socket
@@ -15,8 +17,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from workers import log, tracing
+from workers.address_guard import is_loopback
 from workers.cli.port import is_free
 from workers.cli.reach import running_url
 from workers.errors import SettingsError, UnavailableError
@@ -253,14 +257,17 @@ def api(
         str, typer.Option(help="address to listen on; any but a loopback one is open to the network")
     ] = "127.0.0.1",
 ) -> None:
-    """Serve the HTTP interface."""
+    """Serve the HTTP interface. Beyond this machine it serves nobody without an API key."""
     settings = prepare()
     if not is_free(port):
         raise UnavailableError(f"port {port} is in use; choose another with --port")
+    is_reachable = not is_loopback(host)
+    if is_reachable or settings.require_keys:
+        _warn_without_keys(settings, host)
     import uvicorn
 
     uvicorn.run(
-        "api.app:from_environment",
+        "api.app:from_environment" if is_reachable else "api.app:on_loopback",
         factory=True,
         host=host,
         port=port,
@@ -268,6 +275,19 @@ def api(
         log_level=settings.log_level.lower(),
         timeout_graceful_shutdown=3,
     )
+
+
+def _warn_without_keys(settings: Settings, host: str) -> None:
+    """Whether keys are asked for is settled; that nobody has one yet is worth a word, and no reason to be away."""
+    from workers.cli.database import opened
+    from workers.provenance.repository import api_keys
+
+    with contextlib.suppress(UnavailableError), opened(settings) as database, database.begin() as connection:
+        if not api_keys.is_any_usable(connection, at=dt.datetime.now(dt.UTC)):
+            Console(stderr=True, soft_wrap=True).print(
+                f"[yellow]the API asks for keys at {escape(host)}, and there is none that can be used: nobody comes in "
+                "until `consensus keys create NAME` has made one[/]"
+            )
 
 
 def beat(

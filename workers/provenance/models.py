@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from workers.provenance import schema, scoring_models  # noqa: F401 - its tables join the same schema
+from workers.provenance import access_models, schema, scoring_models  # noqa: F401 - their tables join the same schema
 
 metadata, TIME = schema.metadata, schema.TIME
 

@@ -1,11 +1,12 @@
 // The button comes again with every fresh part of the page, so the page listens for it.
+import { post } from "./post.js";
+
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("#cancel");
   if (!button) return;
   button.disabled = true;
   try {
-    const answer = await fetch(button.dataset.address, { method: "POST" });
-    if (!answer.ok) throw new Error((await answer.json()).detail);
+    await post(button.dataset.address);
     location.reload();
   } catch (error) {
     button.disabled = false;

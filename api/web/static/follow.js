@@ -1,6 +1,7 @@
 // Follows a run or a batch: an event stream says that something happened, the part of the page is fetched anew.
 // What is away is said on the page; what comes back goes on behind the last event seen.
 import { morph } from "./morph.js";
+import { page } from "./post.js";
 import { localiseTimes, tick } from "./times.js";
 
 const LEAST_MS = 150;
@@ -127,7 +128,7 @@ export class Follower {
     do {
       this.wanted = false;
       try {
-        const answer = await fetch(this.options.part, { headers: { Accept: "text/html" } });
+        const answer = await page(this.options.part);
         if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
         morph(this.element, await answer.text());
         this.#shown();

@@ -1,5 +1,6 @@
 // A list that is kept up to date while somebody looks at its first page.
 import { morph } from "./morph.js";
+import { page } from "./post.js";
 import { localiseTimes } from "./times.js";
 
 const EVERY_MS = 4000;
@@ -7,10 +8,10 @@ const list = document.getElementById("list");
 
 async function refresh() {
   try {
-    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    const answer = await page(location.href);
     if (!answer.ok) return;
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    morph(list, page.getElementById("list").innerHTML);
+    const shown = new DOMParser().parseFromString(await answer.text(), "text/html");
+    morph(list, shown.getElementById("list").innerHTML);
     localiseTimes(list);
   } catch { /* the next look may work */ }
 }

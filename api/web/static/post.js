@@ -1,15 +1,28 @@
+// A page or a part of one. Where the session is over, the reader is asked to log in again.
+export async function page(address) {
+  const answer = await fetch(address, { headers: { Accept: "text/html" }, redirect: "manual" });
+  if (answer.type === "opaqueredirect") location.reload();
+  return answer;
+}
+
 // Commands to the API. Every POST carries a key of its own, so that sending it again changes nothing.
 
 export async function post(address, body, { type = "application/json", key = crypto.randomUUID?.() ?? fallbackKey() } = {}) {
   const answer = await fetch(address, {
     method: "POST",
-    headers: { ...(body === undefined ? {} : { "Content-Type": type }), "Idempotency-Key": key },
+    headers: { ...(body === undefined ? {} : { "Content-Type": type }), ...session(), "Idempotency-Key": key },
     body,
   });
   const told = await answer.json().catch(() => ({}));
   if (!answer.ok) throw Object.assign(new Error(told.detail ?? `the server answers ${answer.status}`), { told });
   return told;
 }
+
+// What shows that a page of this session asks, and no other site's.
+export const session = () => {
+  const token = document.querySelector("meta[name=csrf-token]")?.content;
+  return token ? { "X-CSRF-Token": token } : {};
+};
 
 // `randomUUID` is there on secure pages only, and an API in a local network is served without TLS.
 export const fallbackKey = () =>

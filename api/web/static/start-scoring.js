@@ -1,4 +1,6 @@
 // Starts a scoring and goes to its page.
+import { post } from "./post.js";
+
 const form = document.getElementById("start");
 const error = document.getElementById("start-error");
 
@@ -14,13 +16,7 @@ form?.addEventListener("submit", async (event) => {
     else body.all = true;
     const [file] = labels.files;
     if (file) body.labels = { name: file.name, content: await file.text() };
-    const answer = await fetch("/v1/scorings", {
-      method: "POST",
-      headers: { "Content-Type": "application/json", "Idempotency-Key": crypto.randomUUID?.() ?? String(Math.random()) },
-      body: JSON.stringify(body),
-    });
-    const said = await answer.json();
-    if (!answer.ok) throw new Error(said.detail ?? `the server answers ${answer.status}`);
+    const said = await post("/v1/scorings", JSON.stringify(body));
     location.assign(`/scorings/${said.id}`);
   } catch (problem) {
     error.textContent = problem.message;

@@ -1,5 +1,6 @@
 // Uploads files and folders a few at a time, and says of each what became of it.
 import { fill, make, number } from "./fields.js";
+import { session } from "./post.js";
 
 const MOST_FILES = 40;
 const MOST_BYTES = 24_000_000;
@@ -50,6 +51,7 @@ function send(batch, set, progressed) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", `/v1/trajectories?set=${encodeURIComponent(set)}`);
+    for (const [name, value] of Object.entries(session())) request.setRequestHeader(name, value);
     request.responseType = "json";
     request.upload.addEventListener("progress", (event) => progressed(event.loaded));
     request.addEventListener("error", () => reject(new Error("the connection broke off")));

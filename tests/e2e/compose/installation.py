@@ -52,6 +52,8 @@ class Installation:
         self.socket, self._folder = socket, folder
         self.project = f"consensus-proof-{os.getpid()}"
         self.flower_auth = f"operator:{secrets.token_hex(12)}"
+        #: Shown to the API by `consensus`; made once it is up.
+        self.key = ""
         pid = socket.with_name("docker.pid")
         #: What starts a program where the engine publishes ports.
         self.at = (
@@ -143,7 +145,12 @@ class Installation:
         """The command line of this checkout against the API's published port."""
         return subprocess.run(
             [*self.at, sys.executable, "-m", "workers.cli.main", *arguments],
-            env=self.environment | {"CONSENSUS_URL": "http://127.0.0.1:8000", "PYTHONPATH": str(ROOT)},
+            env=self.environment
+            | {
+                "CONSENSUS_URL": "http://127.0.0.1:8000",
+                "PYTHONPATH": str(ROOT),
+                "CONSENSUS_API_KEY": self.key,
+            },
             cwd=self._folder,
             capture_output=True,
             text=True,

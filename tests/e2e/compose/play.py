@@ -31,6 +31,8 @@ def play(socket: Path, folder: Path, *, say: Callable[[str], None]) -> None:
         _look_at_containers(installation, say)
         with _step(say, "health checks that can fail"):
             _ask_for_what_is_not_there(installation)
+        with _step(say, "a key, without which the API serves nobody"):
+            _make_key(installation)
         with _step(say, "a batch through it, one run with tests"):
             runs = _send_batch(installation, folder)
         with _step(say, "its tasks in Flower"):
@@ -90,6 +92,16 @@ def _look_at_containers(installation: Installation, say: Callable[[str], None]) 
         raise BrokenError(f"published ports: {sorted(published)}")
     states = ", ".join(sorted(f"{service} {describe(entry)}" for service, entry in found.items()))
     say(f"          {states}")
+
+
+def _make_key(installation: Installation) -> None:
+    status, _ = installation.get("http://127.0.0.1:8000/v1/runs")
+    if status != 401:
+        raise BrokenError(f"without a key the API answered {status}")
+    made = installation.compose(
+        "exec", "--no-TTY", "api", "consensus", "keys", "create", "me", "--scope", "admin"
+    )
+    installation.key = made.strip()
 
 
 def _ask_for_what_is_not_there(installation: Installation) -> None:
