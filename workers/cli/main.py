@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from workers import settings
 from workers.cli import (
+    backup,
     demo,
     inspect,
     limits,
@@ -58,6 +59,7 @@ simulate.register(app)
 demo.register(app)
 sandbox.register(app)
 replay.register(app)
+backup.register(app)
 
 
 def main() -> None:
