@@ -13,6 +13,7 @@ from workers.errors import NotFoundError
 from workers.provenance import ledger, payload
 from workers.provenance.digest import GENESIS
 from workers.provenance.repository import runs
+from workers.provenance.retention.bodies import gone
 
 router = APIRouter(prefix="/v1/runs", tags=["provenance"])
 
@@ -31,6 +32,7 @@ def show(run_id: str, services: ServicesHere, tenant: TenantHere) -> ProvenanceO
         head=run.ledger_head,
         verified=fault is None,
         problem=fault,
+        gone=gone(run.pruned_at),
         events=[EventOut.of(entry) for entry in entries],
     )
 
