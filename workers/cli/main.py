@@ -16,6 +16,7 @@ from workers.cli import (
     demo,
     inspect,
     limits,
+    prune,
     replay,
     results,
     run,
@@ -60,6 +61,7 @@ demo.register(app)
 sandbox.register(app)
 replay.register(app)
 backup.register(app)
+prune.register(app)
 
 
 def main() -> None:

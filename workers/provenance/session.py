@@ -125,6 +125,8 @@ def _translated() -> Iterator[None]:
     except (OperationalError, PoolTimeoutError) as error:
         if isinstance(getattr(error, "orig", None), psycopg.errors.DeadlockDetected):
             raise DeadlockError("two transactions waited for each other; try again") from error
+        if isinstance(getattr(error, "orig", None), psycopg.errors.LockNotAvailable):
+            raise DeadlockError("others held what this transaction needs for too long; try again") from error
         raise UnavailableError(f"the database does not answer: {_first_line(error)}") from error
     except psycopg.OperationalError as error:
         # From a statement that went past SQLAlchemy, as COPY does.
