@@ -63,7 +63,7 @@ def prune(
 
 def age_of(text_: str) -> dt.timedelta:
     """`90d` as a span of time. Raises: InputError."""
-    found = re.fullmatch(r"([0-9]{1,9})([mhdw])", text_.strip())
+    found = re.fullmatch(r"([0-9]{1,8})([mhdw])", text_.strip())
     if found is None or int(found[1]) == 0:
         raise InputError(
             f"--older-than {text_[:40]!r}: give a whole number above 0 and a unit, m, h, d or w, as in 90d"
