@@ -38,10 +38,6 @@ END $$;
 def upgrade() -> None:
     op.add_column("payloads", sa.Column("dropped_at", sa.DateTime(timezone=True), nullable=True))
     op.add_column("payloads", sa.Column("dropped_why", sa.Text(), nullable=True))
-    op.create_index("ix_events_payload", "events", ["payload_digest"])
-    op.create_index("ix_calls_request", "calls", ["request_digest"])
-    op.create_index("ix_calls_reply", "calls", ["reply_digest"])
-    op.create_index("ix_runs_input", "runs", ["input_digest"])
     op.execute(_FUNCTIONS)
     op.execute(
         "CREATE TRIGGER revive_payload BEFORE INSERT ON payloads FOR EACH ROW "
@@ -53,12 +49,5 @@ def downgrade() -> None:
     op.execute("DROP TRIGGER revive_payload ON payloads")
     op.execute("DROP FUNCTION drop_payload_bodies(text[], timestamptz, text)")
     op.execute("DROP FUNCTION revive_payload()")
-    for index, table in (
-        ("ix_runs_input", "runs"),
-        ("ix_calls_reply", "calls"),
-        ("ix_calls_request", "calls"),
-        ("ix_events_payload", "events"),
-    ):
-        op.drop_index(index, table_name=table)
     op.drop_column("payloads", "dropped_why")
     op.drop_column("payloads", "dropped_at")

@@ -34,6 +34,14 @@ BEGIN
 END $$;
 """
 
+#: Whether anybody still needs a body is asked of each that is to go.
+_REFERENCES = (
+    ("ix_events_payload", "events", "payload_digest"),
+    ("ix_calls_request", "calls", "request_digest"),
+    ("ix_calls_reply", "calls", "reply_digest"),
+    ("ix_runs_input", "runs", "input_digest"),
+)
+
 
 def upgrade() -> None:
     op.add_column("runs", sa.Column("pruned_at", sa.DateTime(timezone=True), nullable=True))
@@ -43,6 +51,8 @@ def upgrade() -> None:
         ["finished_at", "run_id"],
         postgresql_where=sa.text("finished_at IS NOT NULL AND pruned_at IS NULL"),
     )
+    for name, table, column in _REFERENCES:
+        op.create_index(name, table, [column])
     # Whether bytes still have a name is asked of each blob that is to go, by the foreign key too.
     op.create_index("ix_trajectory_files_digest", "trajectory_files", ["tenant_id", "digest"])
     op.execute(_LOCKED)
@@ -50,6 +60,8 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.execute(_AS_BEFORE)
+    for name, table, _ in reversed(_REFERENCES):
+        op.drop_index(name, table_name=table)
     op.drop_index("ix_trajectory_files_digest", table_name="trajectory_files")
     op.drop_index("ix_runs_prunable", table_name="runs")
     op.drop_column("runs", "pruned_at")
