@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import json
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from workers.errors import InputError, StateError
 from workers.provenance import migrate as migrating
 from workers.provenance.backup.dump import dump
 from workers.provenance.backup.restore import check, restore
+from workers.provenance.backup.tables import present
 from workers.provenance.migrate import head, migrate
 from workers.provenance.session import Database
 
@@ -48,6 +50,43 @@ def test_every_row_of_every_table_comes_back_as_it_was(
     # Every table has its three rows; what else has rows is alembic's.
     assert done.rows == 3 * done.tables
     assert (done.head.revision, done.revision) == (head(), head())
+
+
+def test_a_restored_database_has_its_triggers_at_work(backup: bytes, empty: Database) -> None:
+    restore(empty, io.BytesIO(backup))
+    with empty.begin() as connection:
+        states = connection.scalars(text("SELECT tgenabled FROM pg_trigger WHERE NOT tgisinternal")).all()
+    assert set(states) == {"O"}
+
+
+def test_a_row_that_refers_to_nothing_is_refused(backup: bytes, empty: Database) -> None:
+    """Foreign keys check what comes in, whatever else is switched off."""
+    spoilt = gzip.decompress(backup).replace(b"1 tenants tenant_id", b"9 tenants tenant_id", 1)
+    with pytest.raises(InputError, match=r"rows that .* refuses?: insert or update on table"):
+        restore(empty, io.BytesIO(gzip.compress(spoilt)))
+
+
+def resealed(content: bytes) -> bytes:
+    """With a digest that is right again."""
+    *lines, end, _ = content.split(b"\n")
+    body = b"\n".join(lines) + b"\n"
+    sealed = {**json.loads(end), "sha256": hashlib.sha256(body).hexdigest()}
+    return gzip.compress(body + json.dumps(sealed).encode() + b"\n")
+
+
+def test_a_row_that_is_checked_last_is_refused_too(backup: bytes, empty: Database) -> None:
+    """A verdict is looked for when everything is there."""
+    with empty.begin() as connection:
+        migrating.upgrade(connection, "head")
+        columns = next(table.columns for table in present(connection) if table.name == "runs")
+    lines = gzip.decompress(backup).split(b"\n")
+    at = next(number for number, line in enumerate(lines) if b'{"table": "runs"' in line) + 2
+    values = lines[at].split(b"\t")
+    values[columns.index("verdict_digest")] = b"9"
+    lines[at] = b"\t".join(values)
+
+    with pytest.raises(InputError, match="refer to others that it does not have: insert or update on table"):
+        restore(empty, io.BytesIO(resealed(b"\n".join(lines))))
 
 
 def test_the_same_rows_give_the_same_bytes_but_for_the_moment(backup: bytes, database: Database) -> None:

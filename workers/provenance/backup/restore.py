@@ -4,12 +4,13 @@ that of its content."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import BinaryIO
+from collections.abc import Callable, Iterable
+from typing import BinaryIO, Literal
 
 import psycopg
 from psycopg import sql
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import IntegrityError
 
 from workers.errors import InputError, StateError
 from workers.provenance import migrate
@@ -66,6 +67,8 @@ def restore(
         _make_room(connection, replace=replace)
         migrate.upgrade(connection, revision)
         known = {table.name: set(table.columns) for table in tables.present(connection)}
+        # Rows come back as they were: what our triggers do when a row is new was done when it was.
+        _switch_triggers(connection, "DISABLE", known)
         count = 0
         for table in reader.tables():
             if say is not None:
@@ -77,7 +80,8 @@ def restore(
             _fill(connection, table, reader)
             count += 1
         # A later migration may change these tables, which a check that is still owed would forbid.
-        connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
+        _check_references(connection)
+        _switch_triggers(connection, "ENABLE", known)
         migrate.upgrade(connection, "head")
         # Without figures about its new tables the server would plan as if they were small.
         names = sql.SQL(", ").join(sql.Identifier(table.name) for table in tables.present(connection))
@@ -106,6 +110,27 @@ def _make_room(connection: Connection, *, replace: bool) -> None:
         migrate.remove(connection)
 
 
+def _check_references(connection: Connection) -> None:
+    try:
+        connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
+    except IntegrityError as error:
+        raise InputError(
+            f"has rows that refer to others that it does not have: {_sentence(error.orig)}"
+        ) from error
+
+
+def _sentence(error: BaseException | None) -> str:
+    return str(error).splitlines()[0]
+
+
+def _switch_triggers(connection: Connection, how: Literal["ENABLE", "DISABLE"], names: Iterable[str]) -> None:
+    """Ours alone: those of foreign keys go on checking."""
+    for name in names:
+        driver(connection).execute(
+            sql.SQL("ALTER TABLE {} {} TRIGGER USER").format(sql.Identifier(name), sql.SQL(how))
+        )
+
+
 def _fill(connection: Connection, table: TableHead, reader: ArchiveReader) -> None:
     columns = sql.SQL(", ").join(map(sql.Identifier, table.columns))
     statement = sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table.name), columns)
@@ -115,4 +140,4 @@ def _fill(connection: Connection, table: TableHead, reader: ArchiveReader) -> No
                 copy.write(row)
     except (psycopg.DataError, psycopg.IntegrityError) as error:
         # A file that somebody changed: its digest would not have been right either.
-        raise InputError(f"has rows that table {table.name} refuses: {str(error).splitlines()[0]}") from error
+        raise InputError(f"has rows that table {table.name} refuses: {_sentence(error)}") from error
