@@ -23,7 +23,7 @@ LOCKS: Final = 64
 #: What stands in `payloads.dropped_why`.
 WHY: Final = "retention"
 
-#: Runs looked at together, and bodies dropped in one transaction: so many take some ten milliseconds.
+#: Runs looked at together, and bodies dropped in one transaction: so many take some tens of milliseconds.
 RUNS_AT_ONCE: Final = 500
 BODIES_AT_ONCE: Final = 500
 #: How often a lock that others hold is asked for, a pause between two times; then its runs are left for the next time.
