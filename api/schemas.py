@@ -197,6 +197,9 @@ class RunDetail(RunSummary):
     webhook: WebhookOut | None = Field(
         description="null until there is something to tell, or without a webhook_url"
     )
+    gone: str | None = Field(
+        description="what `consensus prune` dropped of it, in a sentence; null where nothing is missing"
+    )
 
 
 class RunPage(BaseModel):
@@ -205,7 +208,7 @@ class RunPage(BaseModel):
 
 
 class EventOut(BaseModel):
-    """One entry of the ledger. `payload` is null once redacted."""
+    """One entry of the ledger. `payload` is null once redacted or pruned."""
 
     seq: int
     kind: str
@@ -239,6 +242,7 @@ class ProvenanceOut(BaseModel):
     signed_by: list[str] = Field(
         description="ids of the keys that signed its end; none: unsigned. The export can be verified against a key"
     )
+    gone: str | None = Field(description="what `consensus prune` dropped of it, in a sentence")
     events: list[EventOut]
 
 

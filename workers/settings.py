@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, get_args
-from urllib.parse import unquote, urlsplit
 
 import platformdirs
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -21,6 +19,7 @@ from workers.key_text import read_key
 from workers.provenance.signing import Signer, read_public_keys, read_signer
 from workers.schedules import read_schedules
 from workers.secret_files import SUFFIX, WithFiles, read_secret
+from workers.secret_names import names_a_secret, secrets_in
 from workers.webhooks.signature import signing_keys
 
 _DOCKER_SCHEMES = ("unix://", "tcp://", "http://", "https://")
@@ -346,30 +345,13 @@ def environment() -> Mapping[str, str]:
     return WithFiles(dict(os.environ), is_secret=_is_secret)
 
 
-#: Variables that hold secrets, by a word of their name.
-_SECRET = re.compile(
-    r"(^|_)(API_?KEYS?|KEYS?|TOKENS?|SECRETS?|PASSWORDS?|PASSWD|AUTH|CREDENTIALS|HEADERS)(_|$)", re.I
-)
-#: Shorter ones, and short plain words, could be part of any text.
-_SHORTEST, _SURELY_NO_WORD = 8, 16
-
-
 def secret_values() -> frozenset[str]:
-    """Everything in the environment that must not be written down: keys, tokens, passwords, also those in URLs and
-    those of tools and exporters that are not ours."""
-    found: set[str] = set()
-    for name, value in _with_contents().items():
-        if _SECRET.search(name):
-            # Several between spaces or commas; user:password; header=value.
-            pieces = re.split(r"[\s,]+", value)
-            found.update((value, *pieces, *(re.split(r"[:=]", piece, maxsplit=1)[-1] for piece in pieces)))
-        if "://" in value:
-            found.update(_passwords(value))
-    return frozenset(secret for secret in map(str.strip, found) if _is_telling(secret))
+    """Everything in the environment, and in the files that it names, that must not be written down."""
+    return secrets_in(_with_contents())
 
 
 def _is_secret(name: str) -> bool:
-    return not name.endswith(SUFFIX) and (_SECRET.search(name) is not None or name in secret_settings())
+    return not name.endswith(SUFFIX) and (names_a_secret(name) or name in secret_settings())
 
 
 def _with_contents() -> dict[str, str]:
@@ -384,19 +366,6 @@ def _with_contents() -> dict[str, str]:
             with contextlib.suppress(SettingsError):
                 found[held] = read_secret(held, {name: value}) or ""
     return found
-
-
-def _passwords(url: str) -> list[str]:
-    """As they stand in the URL, with what surrounds them there, and as they are meant."""
-    try:
-        password = urlsplit(url).password
-    except ValueError:
-        return []
-    return [f":{password}@", password, unquote(password)] if password else []
-
-
-def _is_telling(secret: str) -> bool:
-    return len(secret) >= _SURELY_NO_WORD or (len(secret) >= _SHORTEST and not secret.isalpha())
 
 
 def child_environment(changes: Mapping[str, str]) -> dict[str, str]:

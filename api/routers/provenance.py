@@ -15,6 +15,7 @@ from workers.provenance.check import heads_fault
 from workers.provenance.digest import GENESIS
 from workers.provenance.export import MOST_EVENTS, document_of, file_of, snapshot
 from workers.provenance.repository import runs
+from workers.provenance.retention.bodies import gone
 
 router = APIRouter(prefix="/v1/runs", tags=["provenance"])
 
@@ -36,6 +37,7 @@ def show(run_id: str, services: ServicesHere, tenant: TenantHere) -> ProvenanceO
         verified=fault is None,
         problem=fault,
         signed_by=sorted({head.signature.key_id for head in recorded if head.signature is not None}),
+        gone=gone(run.pruned_at),
         events=[EventOut.of(entry) for entry in entries],
     )
 

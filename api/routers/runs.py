@@ -20,6 +20,7 @@ from workers.errors import NotFoundError
 from workers.estimate import check_priced, estimate_data
 from workers.provenance import payload
 from workers.provenance.repository import batches, deliveries, runs, usage
+from workers.provenance.retention.bodies import gone
 from workers.teams import load_team
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
@@ -126,5 +127,9 @@ def _detail(connection: Connection, run: runs.Run) -> RunDetail:
     used = UsageOut.of(usage.usage_of(connection, run.run_id))
     told = [WebhookOut.of(status) for status in deliveries.run_statuses(connection, run.run_id)]
     return RunDetail(
-        **RunSummary.values_of(run), verdict=verdict, usage=used, webhook=told[0] if told else None
+        **RunSummary.values_of(run),
+        verdict=verdict,
+        usage=used,
+        webhook=told[0] if told else None,
+        gone=gone(run.pruned_at),
     )

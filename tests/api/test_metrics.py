@@ -29,13 +29,14 @@ from tests.integration.stored_runs import (
     set_seat,
     start_run,
     store_run,
+    tamper,
 )
 from tests.integration.test_call_rows import new_call
 from workers.core.run import Outcome, SeatState, Stage
 from workers.governor.accounts import AccountState
 from workers.governor.base import Limits, Snapshot
 from workers.provenance.models import calls as calls_table
-from workers.provenance.models import events, metadata, provider_states
+from workers.provenance.models import metadata, provider_states
 from workers.provenance.models import runs as runs_table
 from workers.provenance.repository import accounts, calls, tallies
 from workers.provenance.scoring_models import scoring_parts, scorings
@@ -156,9 +157,7 @@ def test_what_ended_is_counted_once_and_does_not_fall_when_it_is_deleted(
     finish(database, "run_2")
     assert accepted() == 2
     assert accepted() == 2
-    with database.begin() as connection:
-        connection.execute(delete(events))
-        connection.execute(delete(runs_table))
+    tamper(database, "DELETE FROM events; DELETE FROM runs")
     assert accepted() == 2
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import update
 
 from tests.api.batch_rows import reject, store_batch
 from tests.api.test_runs_read import an_id
 from tests.factories import FILES
 from tests.integration.stored_runs import (
+    AT,
     append,
+    drop_bodies,
     finish,
     open_seats,
     run_of,
@@ -22,10 +23,10 @@ from tests.integration.stored_runs import (
     set_seat,
     start_run,
     store_run,
+    tamper,
 )
 from workers.core.run import Outcome, SeatState, Stage
-from workers.provenance.models import events as events_table
-from workers.provenance.models import payloads
+from workers.provenance.redaction import Selection, redact
 from workers.provenance.repository import runs
 from workers.provenance.session import Database
 
@@ -227,8 +228,7 @@ async def test_a_changed_ledger_is_shown_with_what_is_wrong_in_it(
 ) -> None:
     store_run(database)
     append(database, "run.started", {"team": "small"})
-    with database.begin() as connection:
-        connection.execute(update(events_table).where(events_table.c.seq == 2).values(kind="run.blessed"))
+    tamper(database, "UPDATE events SET kind = 'run.blessed' WHERE seq = 2")
     shown = words(await page(client, "/runs/run_1"))
     assert "not intact" in shown
     assert "event 2 was changed" in shown
@@ -238,12 +238,24 @@ async def test_a_redacted_run_is_still_a_page(client: httpx.AsyncClient, databas
     store_run(database, spec="A secret.")
     append(database, "candidate.written", {"seat": "coder", "files": FILES})
     finish(database)
-    with database.begin() as connection:
-        connection.execute(update(payloads).values(body=None))
+    drop_bodies(database)
     shown = words(await page(client, "/runs/run_1"))
     assert "The spec was redacted." in shown
     assert "redacted" in shown
     assert "A secret." not in shown
+
+
+async def test_what_a_run_hides_is_hidden_although_another_run_shows_it(
+    client: httpx.AsyncClient, database: Database
+) -> None:
+    for run_id in (an_id(1), an_id(2)):
+        store_run(database, run_id, spec="A secret.")
+        finish(database, run_id)
+    with database.begin() as connection:
+        redact(connection, an_id(1), Selection(everything=True), who="me", why="a test", at=AT)
+    assert "A secret." not in await page(client, f"/runs/{an_id(1)}")
+    assert "A secret." in await page(client, f"/runs/{an_id(2)}")
+    assert (await page(client, "/runs")).count("A secret.") == 1
 
 
 async def test_nothing_that_a_model_wrote_becomes_markup(

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 
 from tests.e2e.conftest import Installation, make_installation, until
 from tests.integration.model_server import ModelServer, good, model_server
-from workers.cli.database import embedded_url
+from workers.cli.embedded import running_database
 from workers.cli.port import free_port
 
 #: What must be found nowhere, by where it was given.
@@ -124,7 +124,7 @@ def _state(api: httpx.Client, run_id: str) -> str:
 
 def _rows(installation: Installation) -> list[str]:
     """Every table as text, payloads as they are read."""
-    url = embedded_url(installation.home)
+    url = running_database(installation.home)
     assert url is not None
     plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(plain) as connection:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 import redis
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
 from pydantic import SecretStr
+from sqlalchemy.engine import make_url
 
 from api.schemas import EventOut
 from tests.cages import NoCage
@@ -48,6 +51,26 @@ PRICE = make_price("0", "1000")
 def price_of(_provider: str, model: str) -> Price | None:
     """Every model has the same price, but for those that are called unpriced."""
     return None if model.startswith("unpriced") else PRICE
+
+
+@pytest.fixture
+def empty_url(servers: tuple[str, str]) -> Iterator[str]:
+    """A database without a single table, on the same server."""
+    name = f"empty_{secrets.token_hex(4)}"
+    url = make_url(servers[0])
+    admin = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(admin, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+    yield url.set(database=name).render_as_string(hide_password=False)
+    with psycopg.connect(admin, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def empty(empty_url: str) -> Iterator[Database]:
+    opened = Database(empty_url, pool_size=4)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="session")

@@ -2,44 +2,19 @@
 
 from __future__ import annotations
 
-import secrets
 import threading
-from collections.abc import Iterator
 
-import psycopg
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, text
-from sqlalchemy.engine import make_url
 
 from tests.integration.stored_runs import store_run
 from workers.provenance import migrate as migrating
 from workers.provenance.migrate import head, migrate
 from workers.provenance.models import metadata
 from workers.provenance.session import Database
-
-
-@pytest.fixture
-def empty_url(servers: tuple[str, str]) -> Iterator[str]:
-    """A database without a single table, on the same server."""
-    name = f"empty_{secrets.token_hex(4)}"
-    url = make_url(servers[0])
-    admin = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    with psycopg.connect(admin, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE template0")
-    yield url.set(database=name).render_as_string(hide_password=False)
-    with psycopg.connect(admin, autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-@pytest.fixture
-def empty(empty_url: str) -> Iterator[Database]:
-    opened = Database(empty_url, pool_size=4)
-    yield opened
-    opened.close()
-
 
 #: Everything a schema is, as PostgreSQL itself writes it out.
 CATALOGUE = """

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 
-from sqlalchemy import update
+from sqlalchemy import func, select
 
-from tests.integration.stored_runs import AT, open_seats, seat_key, set_seat, store_run
+from tests.integration.stored_runs import AT, finish, open_seats, seat_key, set_seat, store_run
 from workers.core.run import SeatState, Stage
-from workers.provenance.models import payloads
+from workers.provenance.redaction import Selection, redact
 from workers.provenance.repository import run_titles, seat_times
 from workers.provenance.repository.run_titles import MOST_BYTES, first_line
 from workers.provenance.session import Database
@@ -36,11 +36,13 @@ def test_titles_are_first_lines_of_specs_that_are_there_and_small(database: Data
     store_run(database, "run_1", spec="\n\n## Slugs ##\nmore")
     store_run(database, "run_2", spec="x" * 1000)
     store_run(database, "run_3", spec="huge", files={"a.py": "x" * MOST_BYTES})
-    store_run(database, "run_4", spec="gone")
+    store_run(database, "run_4", spec="hidden")
+    finish(database, "run_4")
+    gone = store_run(database, "run_5", spec="dropped").input_digest
     with database.begin() as connection:
-        gone = store_run(database, "run_5", spec="redacted").input_digest
-        connection.execute(update(payloads).where(payloads.c.digest == gone).values(body=None))
-        found = run_titles.of_runs(connection, ["run_1", "run_2", "run_3", "run_5", "run_none"])
+        connection.execute(select(func.drop_payload_bodies([gone], func.now(), "a test")))
+        redact(connection, "run_4", Selection(everything=True), who="me", why="a test", at=AT)
+        found = run_titles.of_runs(connection, ["run_1", "run_2", "run_3", "run_4", "run_5", "run_none"])
         assert run_titles.of_runs(connection, []) == {}
     assert found == {"run_1": "Slugs ##", "run_2": "x" * 240}
 

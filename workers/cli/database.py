@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from urllib.parse import quote
+from contextlib import ExitStack, contextmanager
 
 from workers.errors import UnavailableError
 from workers.provenance.migrate import head, migrate
@@ -14,63 +12,35 @@ from workers.settings import Settings
 
 
 @contextmanager
-def opened(settings: Settings) -> Iterator[Database]:
+def opened(settings: Settings, *, any_schema: bool = False, may_create: bool = True) -> Iterator[Database]:
     """The database of the settings; else the embedded one: of a running `up`, or started for as long as this takes.
 
-    Raises: UnavailableError, also for a schema that is not this version's.
+    any_schema: whatever it is at, it is taken and left as it is; else a server's must be at this version's, and the
+    embedded one is brought there. may_create: an empty one is made where there is none.
+
+    Raises: UnavailableError.
     """
-    if settings.database_url is not None:
-        with _connected(settings.database_url) as database:
-            _check_schema(database)
-            yield database
-        return
-    running = embedded_url(settings.home)
-    if running is not None:
-        with _connected(running) as database:
-            _check_schema(database)
-            yield database
-        return
-    from workers.cli.embedded import EmbeddedServers
+    from workers.cli.embedded import EmbeddedServers, running_database
 
-    servers = EmbeddedServers(settings.home)
-    try:
-        url, _ = servers.start()
-        with _connected(url) as database:
+    with ExitStack() as stack:
+        url = settings.database_url or running_database(settings.home)
+        is_ours = url is None
+        if url is None:
+            if not may_create and not (settings.home / "postgres").is_dir():
+                raise UnavailableError(
+                    f"there is no database under {settings.home} yet; start one with `consensus up`, "
+                    "or set CONSENSUS_DATABASE_URL or CONSENSUS_HOME"
+                )
+            servers = EmbeddedServers(settings.home)
+            stack.callback(servers.stop)
+            url, _ = servers.start()
+        database = Database(url, pool_size=2)
+        stack.callback(database.close)
+        if is_ours and not any_schema:
             migrate(database)
-            yield database
-    finally:
-        servers.stop()
-
-
-def embedded_url(home: Path) -> str | None:
-    """Where the embedded PostgreSQL of this data directory listens, as it says itself; None while it is down."""
-    from workers.cli.embedded import DATABASE
-
-    try:
-        # Lines of postmaster.pid: process, data directory, start, port, folder of the socket, address, …
-        lines = (home / "postgres" / "postmaster.pid").read_text(encoding="utf-8").splitlines()
-        port, folder = int(lines[3]), lines[4].strip()
-    except (OSError, ValueError, IndexError):
-        return None
-    url = f"postgresql+psycopg://postgres:@/{DATABASE}?host={quote(folder, safe='')}&port={port}"
-    database = Database(url, pool_size=1)
-    try:
-        database.schema_revision()
-    except UnavailableError:
-        # Left behind by a server that was killed.
-        return None
-    finally:
-        database.close()
-    return url
-
-
-@contextmanager
-def _connected(url: str) -> Iterator[Database]:
-    database = Database(url, pool_size=2)
-    try:
+        elif not any_schema:
+            _check_schema(database)
         yield database
-    finally:
-        database.close()
 
 
 def _check_schema(database: Database) -> None:

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import quote
 
 import psutil
 
@@ -148,6 +149,19 @@ class EmbeddedServers:
         self._valkey.start()
         self._broker = next(child for child in psutil.Process().children() if _stands_in(child, folder))
         return f"{self._valkey.connection_url}/0"
+
+
+def running_database(home: Path) -> str | None:
+    """The URL of the database that serves from this data directory, whoever started it; None if none does."""
+    try:
+        # PostgreSQL's own account of itself: its process, and on lines 4 and 5 port and folder of its socket.
+        lines = (home / "postgres" / "postmaster.pid").read_text(encoding="utf-8").splitlines()
+        process, port, folder = psutil.Process(int(lines[0])), int(lines[3]), lines[4].strip()
+    except (OSError, ValueError, IndexError, psutil.Error):
+        return None
+    if not _is_alive(process) or not folder:
+        return None
+    return f"postgresql+psycopg://postgres:@/{DATABASE}?host={quote(folder, safe='')}&port={port}"
 
 
 def _is_alive(process: psutil.Process) -> bool:

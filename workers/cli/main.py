@@ -12,12 +12,14 @@ from rich.markup import escape
 
 from workers import settings
 from workers.cli import (
+    backup,
     demo,
     flower,
     inspect,
     keys,
     limits,
     provenance,
+    prune,
     replay,
     results,
     run,
@@ -65,6 +67,8 @@ demo.register(app)
 sandbox.register(app)
 replay.register(app)
 provenance.register(app)
+backup.register(app)
+prune.register(app)
 
 
 def main() -> None:

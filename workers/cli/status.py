@@ -84,18 +84,22 @@ def _run_status(client: Client, run_id: str, *, watch_it: bool, as_json: bool) -
         return code
     if not watch_it:
         for event in client.provenance(run_id)["events"]:
-            view.apply(_event(event))
+            # Of one whose payload was dropped nothing is left to show.
+            if event["payload"] is not None:
+                view.apply(_event(event))
     console = Console(highlight=False)
     if detail["state"] in {"finished", "cancelled"}:
         print_verdict(view, detail, console)
     else:
         console.print(_seats(view, detail))
         console.print(f"[dim]{usage_line(detail)}[/]")
+    if detail["gone"]:
+        console.print(f"[dim]{escape(clean(detail['gone']))}[/]", soft_wrap=True)
     return code
 
 
 def _event(item: Mapping[str, Any]) -> RunEvent:
-    return RunEvent(seq=item["seq"], kind=item["kind"], at=item["at"], payload=item["payload"] or {})
+    return RunEvent(seq=item["seq"], kind=item["kind"], at=item["at"], payload=item["payload"])
 
 
 def _seats(view: RunView, detail: Mapping[str, Any]) -> Table:

@@ -8,7 +8,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from workers.provenance.session import Database
 
@@ -19,12 +19,37 @@ _LOCK = 0x436F6E73
 def migrate(database: Database) -> tuple[str | None, str]:
     """Run what is missing; (revision before, revision now). Raises: UnavailableError."""
     with database.begin() as connection:
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-        before = MigrationContext.configure(connection).get_current_revision()
-        config = _config()
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        hold(connection)
+        before = revision_of(connection)
+        upgrade(connection, "head")
     return before, head()
+
+
+def hold(connection: Connection) -> None:
+    """Keep everybody else from migrating until the transaction ends."""
+    connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+
+
+def revision_of(connection: Connection) -> str | None:
+    """The migration that the database is at, None without any."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def upgrade(connection: Connection, revision: str) -> None:
+    """Run what is missing up to a revision, in the transaction of the caller."""
+    command.upgrade(_config(connection), revision)
+
+
+def remove(connection: Connection) -> None:
+    """Take back every migration, and with them every row, in the transaction of the caller."""
+    command.downgrade(_config(connection), "base")
+
+
+def is_known(revision: str) -> bool:
+    """Whether this code ships that revision: a later version's it does not."""
+    return any(
+        script.revision == revision for script in ScriptDirectory.from_config(_config()).walk_revisions()
+    )
 
 
 def head() -> str:
@@ -35,7 +60,8 @@ def head() -> str:
     return revision
 
 
-def _config() -> Config:
+def _config(connection: Connection | None = None) -> Config:
     config = Config()
     config.set_main_option("script_location", str(files("migrations")))
+    config.attributes["connection"] = connection
     return config

@@ -127,8 +127,17 @@ runs = Table(
     Column("dispatched_at", TIME),
     Column("started_at", TIME),
     Column("finished_at", TIME),
+    # Since when the bodies that no other run needs are gone (retention).
+    Column("pruned_at", TIME),
     UniqueConstraint("tenant_id", "idempotency_key"),
 )
+Index(
+    "ix_runs_prunable",
+    runs.c.finished_at,
+    runs.c.run_id,
+    postgresql_where=text("finished_at IS NOT NULL AND pruned_at IS NULL"),
+)
+Index("ix_runs_input", runs.c.input_digest)
 Index("ix_runs_listing", runs.c.tenant_id, runs.c.run_id.desc())
 Index(
     "ix_runs_open",
@@ -240,6 +249,8 @@ calls = Table(
         ondelete="CASCADE",
     ),
 )
+Index("ix_calls_request", calls.c.request_digest)
+Index("ix_calls_reply", calls.c.reply_digest)
 Index("ix_calls_seat", calls.c.run_id, calls.c.round, calls.c.stage, calls.c.seat)
 Index(
     "ix_calls_ended",
@@ -259,6 +270,7 @@ events = Table(
     Column("previous_hash", Text, nullable=False),
     Column("hash", Text, nullable=False),
 )
+Index("ix_events_payload", events.c.payload_digest)
 
 #: What was exported of the heads, in the words that were exported. A chain of its own.
 anchors = Table(

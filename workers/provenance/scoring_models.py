@@ -72,6 +72,7 @@ trajectory_files = Table(
     UniqueConstraint("tenant_id", "upload_set", "prefix", "path"),
     ForeignKeyConstraint(["tenant_id", "digest"], ["trajectory_blobs.tenant_id", "trajectory_blobs.digest"]),
 )
+Index("ix_trajectory_files_digest", trajectory_files.c.tenant_id, trajectory_files.c.digest)
 Index("ix_trajectory_files_listing", trajectory_files.c.tenant_id, trajectory_files.c.file_id.desc())
 
 #: What was read of a file, labelled: valid as long as the files that the reader asked for are what they were.

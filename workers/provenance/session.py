@@ -41,6 +41,8 @@ _SERVER_LIVENESS = {
     "tcp_user_timeout": f"{_UNACKNOWLEDGED_SECONDS}s",
 }
 
+_IMPATIENT = ("idle_in_transaction_session_timeout", "tcp_user_timeout")
+
 
 class Database:
     """A pool of connections to PostgreSQL and the scope of a transaction."""
@@ -85,6 +87,17 @@ class Database:
         for engine in (self._engine, self._autocommit):
             engine.update_execution_options(signer=signer)
 
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """A transaction that reads everything as it is now and changes nothing, however long the block takes.
+
+        Raises: UnavailableError when the database cannot be reached.
+        """
+        frozen = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        with _translated(), frozen.connect() as connection, connection.begin():
+            wait_for_client(connection)
+            yield connection
+
     def schema_revision(self) -> str | None:
         """The migration the database is at, None for an empty one."""
         with self.begin() as connection:
@@ -102,6 +115,12 @@ class Database:
             record.invalidate()
 
 
+def wait_for_client(connection: Connection) -> None:
+    """Until this transaction ends, its client may be as slow as the disk or the pipe at its other end."""
+    chosen = ", ".join(f"set_config('{name}', '0', true)" for name in _IMPATIENT)
+    connection.execute(text(f"SELECT {chosen}"))
+
+
 def _first_line(error: Exception) -> str:
     cause = getattr(error, "orig", None) or error
     return str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
@@ -114,7 +133,12 @@ def _translated() -> Iterator[None]:
     except (OperationalError, PoolTimeoutError) as error:
         if isinstance(getattr(error, "orig", None), psycopg.errors.DeadlockDetected):
             raise DeadlockError("two transactions waited for each other; try again") from error
+        if isinstance(getattr(error, "orig", None), psycopg.errors.LockNotAvailable):
+            raise DeadlockError("others held what this transaction needs for too long; try again") from error
         raise UnavailableError(f"the database does not answer: {_first_line(error)}") from error
+    except psycopg.OperationalError as error:
+        # From a statement that went past SQLAlchemy, as COPY does.
+        raise UnavailableError(f"the database broke off: {_first_line(error)}") from error
     except DBAPIError as error:
         if error.connection_invalidated:
             raise UnavailableError(f"the database broke off: {_first_line(error)}") from error

@@ -65,10 +65,8 @@ def replay(document: Mapping[str, Any]) -> Replayed:
     if fault is not None:
         return Replayed(problem=fault)
     if any(entry.payload is None for entry in entries) or document["team"] is None:
-        return Replayed(
-            problem="part of the run's material was redacted, so its verdict cannot be computed again",
-            is_compared=False,
-        )
+        why = document.get("gone") or "part of the run's material was redacted"
+        return Replayed(problem=f"{why}, so its verdict cannot be computed again", is_compared=False)
     created = entries[0].payload["team_digest"] if entries else ""
     if digest(canonical(document["team"])) != created:
         return Replayed(problem="the team is not the one that the run was submitted with")

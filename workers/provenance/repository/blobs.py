@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Collection, Iterator
 from typing import BinaryIO, Final
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Boolean, Connection, func, insert, literal_column, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from workers.errors import NotFoundError
@@ -42,16 +42,19 @@ def digest_of(file: BinaryIO) -> tuple[str, int]:
 
 
 def store(connection: Connection, file: BinaryIO, *, tenant_id: str) -> Stored:
-    """Keep a file's bytes unless they are there. Two who store the same at once store it once."""
+    """Keep a file's bytes unless they are there. Two who store the same at once store it once.
+
+    What is there counts as stored now: nobody drops it for its age before this transaction has ended."""
     digest, size = digest_of(file)
     connection.execute(upsert(tenants).values(tenant_id=tenant_id, name=tenant_id).on_conflict_do_nothing())
     row = connection.execute(
         upsert(trajectory_blobs)
         .values(tenant_id=tenant_id, digest=digest, size_bytes=size, stored_bytes=0)
-        .on_conflict_do_nothing()
-        .returning(trajectory_blobs.c.digest)
-    ).one_or_none()
-    if row is None:
+        .on_conflict_do_update(index_elements=["tenant_id", "digest"], set_={"created_at": func.now()})
+        # A row that this statement made was never locked by one that updates it.
+        .returning(literal_column("xmax = 0", Boolean).label("is_new"))
+    ).one()
+    if not row.is_new:
         return Stored(digest=digest, size_bytes=size, is_new=False)
     stored, number = 0, 0
     while piece := file.read(CHUNK_BYTES):

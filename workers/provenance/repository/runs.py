@@ -73,6 +73,8 @@ class Run:
     created_at: dt.datetime
     started_at: dt.datetime | None
     finished_at: dt.datetime | None
+    #: Since when the bodies that no other run needs are gone.
+    pruned_at: dt.datetime | None
 
     @property
     def has_ended(self) -> bool:
