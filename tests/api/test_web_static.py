@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from importlib.resources import files
+from pathlib import Path
 
 import httpx
 import pytest
@@ -25,6 +27,21 @@ def test_a_batch_with_little_left_to_send_does_not_look_stopped() -> None:
     """The bar is stretched to the page's width; an outline that went with it would fill what waits with grey."""
     (rule,) = re.findall(r"\.fill-none \{ (stroke:[^}]*)\}", static_files.files()["batch.css"].decode())
     assert "vector-effect: non-scaling-stroke" in rule
+
+
+def test_a_form_that_needs_its_script_cannot_be_sent_before_that_is_there() -> None:
+    """A browser would put its fields, a spec among them, into the page's address."""
+    templates = Path(str(files("api.web"))) / "templates"
+    forms = {
+        form: path.name
+        for path in sorted(templates.glob("*.html"))
+        for form in re.findall(r"<form.*?</form>", path.read_text(encoding="utf-8"), re.DOTALL)
+        if "action=" not in form.partition(">")[0]
+    }
+    assert sorted(forms.values()) == ["_scoring_parts.html", "submit.html", "submit.html"]
+    for form, name in forms.items():
+        (button,) = re.findall(r'<button[^>]*type="submit"[^>]*>', form)
+        assert " disabled" in button, name
 
 
 async def test_a_file_asked_for_under_an_old_version_is_the_new_one_and_not_kept(

@@ -4,9 +4,10 @@ import { post } from "./post.js";
 const form = document.getElementById("start");
 const error = document.getElementById("start-error");
 
+const button = form?.querySelector("button[type=submit]");
+
 form?.addEventListener("submit", async (event) => {
   event.preventDefault();
-  const button = form.querySelector("button[type=submit]");
   button.disabled = true;
   error.textContent = "";
   try {
@@ -23,3 +24,5 @@ form?.addEventListener("submit", async (event) => {
     button.disabled = false;
   }
 });
+// Before this the browser itself would have sent the form, to nowhere.
+if (button) button.disabled = false;

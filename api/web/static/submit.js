@@ -78,9 +78,10 @@ function keyFor(body) {
   return keyed.key;
 }
 
+const sends = one.querySelector("[type=submit]");
 one.addEventListener("submit", async (event) => {
   event.preventDefault();
-  const button = event.submitter ?? one.querySelector("[type=submit]");
+  const button = event.submitter ?? sends;
   if (byId("spec").value.trim() === "") {
     problem(byId("one-error"), new Error("Write what the code should do."));
     byId("spec").focus();
@@ -96,6 +97,8 @@ one.addEventListener("submit", async (event) => {
     button.disabled = false;
   }
 });
+// Before this the browser itself would have sent the form, with the spec in the page's address.
+sends.disabled = false;
 
 byId("spec").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) one.requestSubmit();
