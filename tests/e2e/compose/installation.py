@@ -30,8 +30,8 @@ HEALTHY_SECONDS = 240.0
 #: In a process of its own, since only a process can be where the engine publishes ports.
 _GET = """
 import sys, httpx
-url, auth = sys.argv[1:]
-answer = httpx.get(url, auth=tuple(auth.split(":", 1)) if auth else None, timeout=15)
+url, authorization = sys.argv[1:]
+answer = httpx.get(url, headers={"Authorization": authorization} if authorization else {}, timeout=15)
 print(answer.status_code)
 print(answer.text)
 """
@@ -158,9 +158,9 @@ class Installation:
             check=False,
         )
 
-    def get(self, url: str, *, auth: str | None = None) -> tuple[int, str]:
+    def get(self, url: str, *, authorization: str = "") -> tuple[int, str]:
         """(status, body) of a published port."""
-        answer = self.run(*self.at, sys.executable, "-c", _GET, url, auth or "")
+        answer = self.run(*self.at, sys.executable, "-c", _GET, url, authorization)
         status, _, body = answer.partition("\n")
         return int(status), body
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -104,6 +105,10 @@ def _make_key(installation: Installation) -> None:
     installation.key = made.strip()
 
 
+def basic(user_and_password: str) -> str:
+    return f"Basic {base64.b64encode(user_and_password.encode()).decode()}"
+
+
 def _ask_for_what_is_not_there(installation: Installation) -> None:
     """Each check, asked for something that is not so, must say no."""
     for command in (
@@ -136,7 +141,10 @@ def _send_batch(installation: Installation, folder: Path) -> list[str]:
     runs = [json.loads(line) for line in results]
     if [run["state"] for run in runs] != ["finished"] * 3:
         raise BrokenError(f"the runs of the batch: {results}")
-    _, ledger = installation.get(f"http://127.0.0.1:8000/v1/runs/{runs[0]['id']}/provenance")
+    _, ledger = installation.get(
+        f"http://127.0.0.1:8000/v1/runs/{runs[0]['id']}/provenance",
+        authorization=f"Bearer {installation.key}",
+    )
     faults = [word for word in ("no_sandbox", "no_prover", "cage_failed") if word in ledger]
     if faults or '"reproduced"' not in ledger:
         raise BrokenError(f"the gate proved nothing ({', '.join(faults)}): {ledger[-3000:]}")
@@ -150,7 +158,9 @@ def _send_batch(installation: Installation, folder: Path) -> list[str]:
 
 
 def _read_flower(installation: Installation, runs: list[str]) -> None:
-    status, body = installation.get("http://127.0.0.1:5555/api/tasks", auth=installation.flower_auth)
+    status, body = installation.get(
+        "http://127.0.0.1:5555/api/tasks", authorization=basic(installation.flower_auth)
+    )
     if status != 200:
         raise BrokenError(f"Flower answered {status}: {body[:300]}")
     tasks = list(json.loads(body).values())
