@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 import redis
 import structlog
+from hypothesis import settings
 from sqlalchemy import delete
 
+from tests.cpu_time import within_cpu_seconds
 from tests.e2e.two_hosts.network import ForbiddenError, Network
 from workers import settings as settings_module
 from workers.cli.embedded import EmbeddedServers
@@ -24,6 +26,10 @@ from workers.provenance.migrate import migrate
 from workers.provenance.models import metadata
 from workers.provenance.session import Database
 from workers.providers.registry import PROVIDERS
+
+# The same examples on every machine, and no claim about how fast it is: that is what `within_cpu_seconds` is for.
+settings.register_profile("repository", deadline=None, derandomize=True, max_examples=60)
+settings.load_profile("repository")
 
 #: Real logs of agents lie beside the checkout, not in it (their licences, their size).
 _ZOO = Path(__file__).parents[1] / "../shared/data/formats"
@@ -46,6 +52,10 @@ _LEFT_OUT = pytest.StashKey[list[str]]()
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.stash[_LEFT_OUT] = []
+    for item in items:
+        code = getattr(getattr(item, "function", None), "__code__", None)
+        if code is not None and within_cpu_seconds.__name__ in code.co_names:
+            item.add_marker("cpu")
     _leave_out("cage", "of the cage", _no_cage, config, items)
     _leave_out("namespaces", "of two hosts", _no_namespaces, config, items)
     _leave_out("compose", "of the compose file brought up", _no_compose, config, items)
