@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test check format bench gate chaos two-hosts compose-env compose-proof streaming screenshots delivery clean
+.PHONY: help install run up test check audit format bench gate chaos two-hosts compose-env compose-proof streaming screenshots delivery clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -32,6 +32,9 @@ check: install ## lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+audit: install ## unsafe calls, known vulnerabilities, licences; 1: something was found, 2: no advisories could be asked
+	$(BIN)/python ops/audit.py
 
 format: install ## format the code
 	$(BIN)/ruff format .
