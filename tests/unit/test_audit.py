@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
+import tomllib
 from collections.abc import Sequence
 from email.message import Message
 from importlib.metadata import PathDistribution
@@ -78,6 +80,15 @@ def test_an_exception_is_for_the_licence_it_was_made_for() -> None:
     assert judged({"psycopg": "AGPL-3.0"})[1] == [
         "psycopg: its licence is AGPL-3.0 now, not LGPL-3.0-only; look at it again"
     ]
+
+
+def test_every_dependency_has_one_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
+    names = {normal(re.split(r"[^\w.-]", entry)[0]) for entry in wanted} - {"consensus"}
+    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    assert names <= pinned(text).keys()
+    assert [line for line in text.splitlines() if line and not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
 
 
 def test_the_page_lists_what_is_installed_at_the_versions_that_are() -> None:
