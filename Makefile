@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test check audit format bench gate chaos two-hosts compose-env compose-proof streaming screenshots delivery clean
+.PHONY: help install run up test check audit coverage format bench gate chaos two-hosts compose-env compose-proof streaming screenshots delivery clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -35,6 +35,10 @@ check: install ## lint, types, import contracts
 
 audit: install ## unsafe calls, known vulnerabilities, licences; 1: something was found, 2: no advisories could be asked
 	$(BIN)/python ops/audit.py
+
+coverage: install ## lines and branches that the tests go through, processes they start included
+	$(BIN)/python -m pytest -q -m "not cpu" --cov --cov-report= tests/unit tests/api tests/contract tests/integration
+	$(BIN)/coverage report
 
 format: install ## format the code
 	$(BIN)/ruff format .

@@ -8,7 +8,18 @@ from pathlib import Path
 from workers.cli.verdict_panel import NOTE_WORDS
 from workers.core.batch import BATCH_TRANSITIONS
 from workers.core.claim import CLAIM_TRANSITIONS
-from workers.core.run import TRANSITIONS, Finish, Open, RunState, Seated, SeatState, Stage, next_step
+from workers.core.run import (
+    GIVE_UP,
+    TERMINAL,
+    TRANSITIONS,
+    Finish,
+    Open,
+    RunState,
+    Seated,
+    SeatState,
+    Stage,
+    next_step,
+)
 from workers.core.verdict import Note
 from workers.providers.registry import PROVIDERS
 from workers.settings import Settings
@@ -38,6 +49,18 @@ def test_the_states_page_draws_the_transitions_of_a_run() -> None:
     assert {name: {part.strip() for part in targets} for name, targets in drawn.items()} == {
         state.value: {target.value for target in TRANSITIONS[state]} for state in RunState
     }
+
+
+def test_the_states_page_says_what_a_seat_becomes() -> None:
+    page = (ROOT / "docs/states.md").read_text(encoding="utf-8")
+    section = page.split("## Seat")[1].split("## What comes next")[0]
+
+    drawn = set(re.findall(r"\w+", section.split("```")[1])) & {state.value for state in SeatState}
+    assert drawn == {state.value for state in SeatState}
+    rows = re.findall(r"^\| (\w+) \| (\w+) \|$", section, re.MULTILINE)
+    assert dict(rows) == {stage.value: state.value for stage, state in GIVE_UP.items()}
+    (ends,) = re.findall(r"A row that is ([\w, ]+) does not change again", section)
+    assert set(re.split(r", | or ", ends)) == {state.value for state in TERMINAL}
 
 
 def test_the_states_page_says_what_comes_next() -> None:
