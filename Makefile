@@ -36,8 +36,9 @@ check: install ## lint, types, import contracts
 audit: install ## unsafe calls, known vulnerabilities, licences; 1: something was found, 2: no advisories could be asked
 	$(BIN)/python ops/audit.py
 
-coverage: install ## lines and branches that the tests go through, processes they start included
-	$(BIN)/python -m pytest -q -m "not cpu" --cov --cov-report= tests/unit tests/api tests/contract tests/integration
+coverage: install ## lines and branches that the tests go through, processes they start included (a quarter of an hour)
+	$(BIN)/python -m pytest -q -m "not cpu" --cov --cov-report= tests/unit tests/api tests/contract tests/integration tests/e2e \
+	  --ignore tests/e2e/chaos --ignore tests/e2e/two_hosts --ignore tests/e2e/compose --ignore tests/e2e/web
 	$(BIN)/coverage report
 
 format: install ## format the code
