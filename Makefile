@@ -33,7 +33,7 @@ check: install ## lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-audit: install ## unsafe calls, known vulnerabilities, licences; 1: something was found, 2: no advisories could be asked
+audit: install ## unsafe calls, known vulnerabilities, licences; scripts want `python ops/audit.py` for its exit code
 	$(BIN)/python ops/audit.py
 
 coverage: install ## lines and branches that the tests go through, processes they start included (a quarter of an hour)

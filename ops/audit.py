@@ -1,7 +1,7 @@
 """What `make audit` asks: known vulnerabilities, unsafe calls, licences.
 
 Exit code 0: everything was asked and nothing found; 1: something was found; 2: nothing was found, but nobody could be
-asked about known vulnerabilities.
+asked about known vulnerabilities. (make ends with 2 whatever its recipe ended with; scripts call this file.)
 """
 
 from __future__ import annotations
@@ -153,10 +153,13 @@ def advisories(pins: Iterable[str]) -> tuple[list[str], list[str]] | None:
     with tempfile.TemporaryDirectory() as folder:
         wanted = Path(folder) / "pins.txt"
         wanted.write_text("\n".join(pins) + "\n", encoding="utf-8")
-        ended = run(
-            "pip_audit", "--requirement", str(wanted), "--no-deps", "--disable-pip", "--format", "json",
-            "--progress-spinner", "off", "--timeout", "20",
-        )  # fmt: skip
+        try:
+            ended = run(
+                "pip_audit", "--requirement", str(wanted), "--no-deps", "--disable-pip", "--format", "json",
+                "--progress-spinner", "off", "--timeout", "20",
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return None
     try:
         answer = json.loads(ended.stdout)["dependencies"]
     except (ValueError, KeyError):

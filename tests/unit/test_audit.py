@@ -120,3 +120,41 @@ def test_a_source_of_advisories_that_knows_nothing_is_told_from_one_that_finds_n
 ) -> None:
     monkeypatch.setattr(audit, "run", lambda *_: subprocess.CompletedProcess((), 1, output, ""))
     assert audit.advisories(["a==1"]) == answer
+
+
+def test_a_source_of_advisories_that_hangs_is_one_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def hang(*arguments: str) -> subprocess.CompletedProcess[str]:
+        raise subprocess.TimeoutExpired(arguments, 900)
+
+    monkeypatch.setattr(audit, "run", hang)
+    assert audit.advisories(["a==1"]) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "problems", "code", "told"),
+    [
+        (([], []), [], 0, "pip-audit: 2 packages asked about, 0 known vulnerabilities"),
+        ((["a 1: X-1, mended in 2"], []), [], 1, "a 1: X-1, mended in 2"),
+        (None, [], 2, "pip-audit: not asked"),
+        (None, ["a call that is unsafe"], 1, "a call that is unsafe"),
+    ],
+)
+def test_the_exit_code_tells_found_from_not_asked(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    answer: tuple[list[str], list[str]] | None,
+    problems: list[str],
+    code: int,
+    told: str,
+) -> None:
+    monkeypatch.setattr(audit, "audit_calls", lambda: problems)
+    monkeypatch.setattr(audit, "audit_licences", list)
+    monkeypatch.setattr(audit, "advisories", lambda *_: answer)
+    pins = tmp_path / "constraints.txt"
+    pins.write_text("a==1\nb==2\n")
+    monkeypatch.setattr(audit, "CONSTRAINTS", pins)
+    assert audit.main() == code
+    assert told in capsys.readouterr().out
