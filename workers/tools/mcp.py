@@ -285,7 +285,11 @@ async def _check_address(url: str) -> None:
     """A tool server may well be on this machine or in its network; who writes a team file starts programs here anyway.
     What answers a machine's questions about itself, keys included, is none, whatever the name in the file leads to."""
     host = urlsplit(url).hostname or ""
-    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        # A proxy of the environment may know it; if nobody does, the connection says so.
+        return
     for entry in found:
         refused = refusal(str(entry[4][0]), allow_private=True)
         if refused is not None:
