@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test check format bench gate chaos two-hosts compose-env compose-proof streaming screenshots delivery clean
+.PHONY: help install run up test check audit coverage format bench gate chaos two-hosts compose-env compose-proof streaming screenshots delivery clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -32,6 +32,14 @@ check: install ## lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+audit: install ## unsafe calls, known vulnerabilities, licences; scripts want `python ops/audit.py` for its exit code
+	$(BIN)/python ops/audit.py
+
+coverage: install ## lines and branches that the tests go through, processes they start included (a quarter of an hour)
+	$(BIN)/python -m pytest -q -m "not cpu" --cov --cov-report= tests/unit tests/api tests/contract tests/integration tests/e2e \
+	  --ignore tests/e2e/chaos --ignore tests/e2e/two_hosts --ignore tests/e2e/compose --ignore tests/e2e/web
+	$(BIN)/coverage report
 
 format: install ## format the code
 	$(BIN)/ruff format .

@@ -216,7 +216,7 @@ def prompt_environment() -> Environment:
         except OSError:
             raise TemplateNotFound(name) from None
 
-    environment = Environment(
+    environment = Environment(  # nosec B701 # the output is a prompt, never HTML
         loader=FunctionLoader(source),
         undefined=StrictUndefined,
         autoescape=False,  # noqa: S701 - the output is a prompt, never HTML

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+from typer.core import TyperGroup
+from typer.main import get_group
+
+from workers.cli.main import app
 from workers.cli.verdict_panel import NOTE_WORDS
 from workers.core.batch import BATCH_TRANSITIONS
 from workers.core.claim import CLAIM_TRANSITIONS
-from workers.core.run import TRANSITIONS, Finish, Open, RunState, Seated, SeatState, Stage, next_step
+from workers.core.run import (
+    GIVE_UP,
+    TERMINAL,
+    TRANSITIONS,
+    Finish,
+    Open,
+    RunState,
+    Seated,
+    SeatState,
+    Stage,
+    next_step,
+)
 from workers.core.verdict import Note
 from workers.providers.registry import PROVIDERS
 from workers.settings import Settings
@@ -38,6 +54,18 @@ def test_the_states_page_draws_the_transitions_of_a_run() -> None:
     assert {name: {part.strip() for part in targets} for name, targets in drawn.items()} == {
         state.value: {target.value for target in TRANSITIONS[state]} for state in RunState
     }
+
+
+def test_the_states_page_says_what_a_seat_becomes() -> None:
+    page = (ROOT / "docs/states.md").read_text(encoding="utf-8")
+    section = page.split("## Seat")[1].split("## What comes next")[0]
+
+    drawn = set(re.findall(r"\w+", section.split("```")[1])) & {state.value for state in SeatState}
+    assert drawn == {state.value for state in SeatState}
+    rows = re.findall(r"^\| (\w+) \| (\w+) \|$", section, re.MULTILINE)
+    assert dict(rows) == {stage.value: state.value for stage, state in GIVE_UP.items()}
+    (ends,) = re.findall(r"A row that is ([\w, ]+) does not change again", section)
+    assert set(re.split(r", | or ", ends)) == {state.value for state in TERMINAL}
 
 
 def test_the_states_page_says_what_comes_next() -> None:
@@ -144,3 +172,45 @@ def test_the_settings_page_lists_every_provider_with_its_variables() -> None:
 
     for name, spec in PROVIDERS.items():
         assert {*spec.key_variables, spec.url_variable, spec.model_variable} <= listed[name]
+
+
+def commands(group: TyperGroup, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every command that a person may give, by its words."""
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from commands(command, (*before, name))
+        elif not command.hidden:
+            yield (*before, name)
+
+
+def test_the_readme_lists_every_command() -> None:
+    table = (ROOT / "README.md").read_text(encoding="utf-8").split("## Commands")[1].split("\n## ")[0]
+    rows = [re.split(r"(?<!\\)\|", line)[1] for line in table.splitlines() if line.startswith("| `")]
+    given = list(commands(get_group(app)))
+
+    def is_listed(words: tuple[str, ...]) -> bool:
+        return any(all(re.search(rf"(?<![\w-]){word}(?![\w-])", row) for word in words) for row in rows)
+
+    assert len(given) > 40
+    assert [" ".join(words) for words in given if not is_listed(words)] == []
+
+
+def test_the_readme_is_short_before_the_details() -> None:
+    before = (ROOT / "README.md").read_text(encoding="utf-8").split("## Commands")[0]
+
+    assert len(before.splitlines()) <= 2 * 30  # two screens
+
+
+def test_every_file_that_a_page_names_is_there() -> None:
+    named = {
+        (str(page.relative_to(ROOT)), name)
+        for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+        if page.name != "extending.md"  # names what its recipes make; it has a test of its own
+        for name in re.findall(
+            r"`((?:api|workers|teams|migrations|tests|benchmarks|ops|examples|docs)/[\w./-]+)`",
+            page.read_text(encoding="utf-8"),
+        )
+    }
+
+    assert len(named) > 80
+    assert sorted(found for found in named if not (ROOT / found[1]).exists()) == []

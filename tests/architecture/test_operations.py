@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -174,3 +175,11 @@ def test_panels_do_not_lie_on_each_other() -> None:
         assert not cells & taken, panel["title"]
         taken |= cells
         assert max(x for x, _ in cells) < 24
+
+
+def test_the_limits_of_the_page_are_the_code_s() -> None:
+    page = (ROOT / "docs/operations.md").read_text(encoding="utf-8").split("## Limits")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| [^|]+ \| ([\d,]+)[^|]* \| `(\w+)` in `([\w/]+)\.py` \|$", page, re.MULTILINE)
+    assert len(rows) == page.count("\n| ") - 1 > 15
+    told = {(file, name): int(number.replace(",", "")) for number, name, file in rows}
+    assert told == {(file, name): getattr(import_module(file.replace("/", ".")), name) for file, name in told}

@@ -171,6 +171,24 @@ def test_servers_that_are_not_there_are_missing_and_the_others_work(toolbox: Too
         assert not tools.call(call()).is_error
 
 
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://169.254.169.254/mcp", "169.254.169.254 is a link-local address"),
+        ("http://[fe80::1]/mcp", "fe80::1 is a link-local address"),
+        (
+            "http://[::ffff:169.254.169.254]/mcp",
+            "::ffff:a9fe:a9fe (169.254.169.254) is a link-local address",
+        ),
+        ("http://2852039166/mcp", "169.254.169.254 is a link-local address"),
+    ],
+)
+def test_what_tells_a_machine_its_keys_is_no_tool_server(toolbox: Toolbox, url: str, reason: str) -> None:
+    with toolbox.open([McpServer(name="cloud", url=url, tools=("x",), timeout_seconds=5)]) as tools:
+        (missing,) = tools.missing
+    assert missing.cause == f"{url}: is no tool server's address: {reason}"
+
+
 def test_a_server_is_given_none_of_our_keys_and_is_gone_afterwards(
     toolbox: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, text
 
 from tests.integration.stored_runs import store_run
+from workers.errors import UnavailableError
 from workers.provenance import migrate as migrating
 from workers.provenance.migrate import head, migrate
 from workers.provenance.models import metadata
@@ -85,6 +86,51 @@ def test_the_migrated_schema_is_the_models_schema_to_the_last_word(empty: Databa
     migrate(empty)
     assert catalogue(empty) == from_models
     assert len(from_models) > 50
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ("ALTER TABLE runs DROP COLUMN team CASCADE", "no column runs.team"),
+        ("ALTER TABLE calls RENAME COLUMN rung TO step", "no column calls.rung"),
+        ("DROP TABLE webhook_deliveries", "no table webhook_deliveries"),
+        (
+            "ALTER TABLE stages ADD COLUMN shape text NOT NULL",
+            "a column stages.shape that wants a value and gets none",
+        ),
+    ],
+)
+def test_a_database_that_is_not_at_the_schema_it_says_is_told_in_a_sentence(
+    empty: Database, change: str, difference: str
+) -> None:
+    migrate(empty)
+    with empty.begin() as connection:
+        connection.execute(text(change))
+    with pytest.raises(UnavailableError) as told:
+        migrate(empty)
+    assert str(told.value) == (
+        f"the database says it is at schema {head()} and is not: it has {difference}; it is left from a version under "
+        "development, use another (CONSENSUS_DATABASE_URL or CONSENSUS_HOME)"
+    )
+
+
+def test_a_column_that_somebody_added_for_themselves_is_left_alone(empty: Database) -> None:
+    migrate(empty)
+    with empty.begin() as connection:
+        connection.execute(text("ALTER TABLE runs ADD COLUMN note text"))
+    assert migrate(empty) == (head(), head())
+
+
+def test_a_database_of_another_version_is_told_in_a_sentence_and_left_as_it_is(empty: Database) -> None:
+    migrate(empty)
+    with empty.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0999_later'"))
+    before = catalogue(empty)
+    with pytest.raises(
+        UnavailableError, match=r"^the database is at schema 0999_later, which this version does not"
+    ):
+        migrate(empty)
+    assert catalogue(empty) == before
 
 
 def test_a_migration_that_fails_leaves_nothing_half_made(empty: Database) -> None:

@@ -340,6 +340,7 @@ def test_an_honest_alias_is_no_harm(tmp_path: Path) -> None:
     assert read_team(path).team.lead == read_team(path).team.consensus
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("body", ["[" * 5000, "a: " + "{b: " * 5000, "- " * 5000, "x:\n" + "? " * 3000])
 def test_deep_nesting_is_one_sentence(tmp_path: Path, body: str) -> None:
     assert refusal(tmp_path, body).startswith("team.yaml:1: ")

@@ -203,7 +203,7 @@ def _asked(
         if place not in found:
             raise InputError(f"{place.file}: has changed while it was read; run the command again")
         asked, state = found[place]
-        assert state.intent is not None  # noqa: S101
+        assert state.intent is not None  # noqa: S101 - for the type checker: labelled above
         questions.append(asked)
         answers.append(
             Answer(

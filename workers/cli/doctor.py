@@ -15,7 +15,7 @@ import redis
 from workers.cli.reach import is_ready, serving_url
 from workers.cli.sandbox import open_cage
 from workers.errors import CageError, ConsensusError, SettingsError, UnavailableError
-from workers.provenance.migrate import head
+from workers.provenance.migrate import check_columns, head
 from workers.provenance.session import Database
 from workers.providers.registry import enabled, how_to_enable
 from workers.sandbox.base import Reason, Unprovable
@@ -75,6 +75,7 @@ def _database(settings: Settings) -> Diagnosis:
     database = Database(settings.database_url, pool_size=1)
     try:
         revision = database.schema_revision()
+        difference = _difference(database) if revision == head() else None
     except UnavailableError as error:
         return Diagnosis("missing", f"{error}; check CONSENSUS_DATABASE_URL and that the server is up")
     finally:
@@ -84,7 +85,16 @@ def _database(settings: Settings) -> Diagnosis:
             "missing",
             f"database: schema {revision or 'empty'}, this version needs {head()}; run `consensus migrate`",
         )
-    return Diagnosis("ok", f"database: your own, schema {revision}")
+    return difference or Diagnosis("ok", f"database: your own, schema {revision}")
+
+
+def _difference(database: Database) -> Diagnosis | None:
+    with database.begin() as connection:
+        try:
+            check_columns(connection)
+        except UnavailableError as error:
+            return Diagnosis("missing", f"database: {error}")
+    return None
 
 
 def _broker(settings: Settings) -> Diagnosis:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final
-
-import orjson
 
 from workers.agentlens.settings import ScoringSettings
 from workers.agentlens.tier import Tier
@@ -19,7 +16,7 @@ from workers.cli.scoring_client import ScoringClient
 from workers.cli.stop import Stopped
 from workers.errors import ConsensusError, InputError, StateError
 from workers.scoring.cohort import Cohort
-from workers.scoring.rows import assessment_of, entry_of, row_of
+from workers.scoring.rows import entry_of, row_of
 from workers.scoring.spool import InputFile, Place, Scored
 from workers.trajectories import Skipped, load_labels
 
@@ -117,11 +114,6 @@ class RemoteScoring:
                 entry = entry_of(line["entry"], Place(file=place, offset=0, length=0))
                 at = Place(file=place, offset=documents.tell(), length=len(document))
                 documents.write(document)
-                kept = None
-                if tier in self._request.keep and entry.original is None:
-                    data = pickle.dumps(assessment_of(orjson.loads(document)))
-                    kept = Place(file=place, offset=documents.tell(), length=len(data))
-                    documents.write(data)
                 scored.append(
                     Scored(
                         entry=entry,
@@ -129,7 +121,7 @@ class RemoteScoring:
                         score=line["score"],
                         tier=tier,
                         document=at,
-                        kept=kept,
+                        is_kept=tier in self._request.keep and entry.original is None,
                     )
                 )
         if skipped is None:

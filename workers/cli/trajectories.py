@@ -322,7 +322,7 @@ def _aligned(
 
 
 def _as_object(value: object) -> dict[str, Any]:
-    assert isinstance(value, dict)  # noqa: S101
+    assert isinstance(value, dict)  # noqa: S101 - for the type checker
     return value
 
 

@@ -8,21 +8,67 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, inspect, text
 
+from workers.errors import UnavailableError
+from workers.provenance.models import metadata
 from workers.provenance.session import Database
 
 #: Two processes that start at once must not migrate at once: an advisory lock of our own.
 _LOCK = 0x436F6E73
+#: So many of what is missing are named.
+_NAMED = 3
 
 
 def migrate(database: Database) -> tuple[str | None, str]:
-    """Run what is missing; (revision before, revision now). Raises: UnavailableError."""
+    """Run what is missing; (revision before, revision now).
+
+    Raises: UnavailableError, also for a database that says it is at a schema and is not, or at one of another version:
+    nothing is changed then.
+    """
     with database.begin() as connection:
         hold(connection)
         before = revision_of(connection)
+        if before is not None and not is_known(before):
+            raise UnavailableError(
+                f"the database is at schema {before}, which this version does not know ({head()} is its newest); "
+                "use the version that it was made by, or another database"
+            )
         upgrade(connection, "head")
+        check_columns(connection)
     return before, head()
+
+
+def check_columns(connection: Connection) -> None:
+    """Hold the tables against the models, column by column. A revision is only a word: a migration that was changed
+    after it ran, as happens while one is written, leaves a database with which every query fails or waits.
+
+    Raises: UnavailableError with a sentence that names what differs.
+    """
+    found = {
+        name: {column["name"]: column for column in columns}
+        for (_, name), columns in inspect(connection).get_multi_columns().items()
+    }
+    differences = []
+    for table in metadata.sorted_tables:
+        there = found.get(table.name)
+        if there is None:
+            differences.append(f"no table {table.name}")
+            continue
+        differences += [
+            f"no column {table.name}.{column.name}" for column in table.columns if column.name not in there
+        ]
+        differences += [
+            f"a column {table.name}.{name} that wants a value and gets none"
+            for name, column in there.items()
+            if name not in table.columns and not column["nullable"] and column["default"] is None
+        ]
+    if differences:
+        more = f" and {len(differences) - _NAMED} more" if len(differences) > _NAMED else ""
+        raise UnavailableError(
+            f"the database says it is at schema {head()} and is not: it has {'; '.join(differences[:_NAMED])}{more}; "
+            "it is left from a version under development, use another (CONSENSUS_DATABASE_URL or CONSENSUS_HOME)"
+        )
 
 
 def hold(connection: Connection) -> None:

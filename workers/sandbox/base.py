@@ -19,7 +19,7 @@ MIB = 1024 * 1024
 
 #: Where the workspace is in the cage, read-only, and where a program may write.
 WORKSPACE = "/workspace"
-SCRATCH = "/tmp"  # noqa: S108 # inside the cage
+SCRATCH = "/tmp"  # noqa: S108 # nosec B108 # inside the cage
 
 #: How pytest is started there: the image's configuration, and no module of the workspace before pytest's own.
 PYTEST = ("python", "-P", "-m", "pytest", "-c", "/opt/cage/pytest.ini", "--rootdir", WORKSPACE)

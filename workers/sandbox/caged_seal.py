@@ -17,7 +17,6 @@ from __future__ import annotations
 import ast
 import functools
 import os
-import random
 import secrets
 import sys
 import threading
@@ -189,6 +188,8 @@ def _is_plain(operand: ast.expr) -> bool:
     return isinstance(operand, (ast.Name, ast.Constant))
 
 
+#: Taken before any code under test could put its own in its place; `random` it could also seed.
+chance = os.urandom
 #: Ends the process; nobody can be asked to do it otherwise.
 stop = functools.partial(os._exit, TAMPERED_EXIT)
 
@@ -204,7 +205,7 @@ def second_question(left: Any, right: Any) -> None:
         far = _far_from(other)
         if far is None or type(one) in _PLAIN:
             continue
-        for _ in range(random.randrange(1, 4)):  # noqa: S311
+        for _ in range(1 + chance(1)[0] % 3):
             try:
                 is_liar = (one == far) is True and (one == other) is True
             except Exception:  # noqa: BLE001 - an honest comparison may not know what to do with it

@@ -14,7 +14,8 @@ from workers.agentlens.curation import sft_record
 from workers.agentlens.report import as_json, report_document, to_bytes
 from workers.errors import TrajectoryError
 from workers.scoring.cohort import Cohort
-from workers.scoring.spool import InputFile, Scored, fetch, kept_assessment
+from workers.scoring.rows import assessment_of
+from workers.scoring.spool import InputFile, Scored, fetch
 from workers.trajectories import Skipped
 
 _ROWS_AT_ONCE = 1000
@@ -169,7 +170,7 @@ def write_sft(cohort: Cohort, out: BinaryIO) -> int:
     Raises: TrajectoryError if a file is not what it was."""
     written = 0
     wanted = sorted(
-        (run for run in cohort.runs if run.kept is not None),
+        (run for run in cohort.runs if run.is_kept),
         key=lambda run: (run.entry.number, run.entry.position),
     )
     for number, runs in itertools.groupby(wanted, key=lambda run: run.entry.number):
@@ -184,9 +185,9 @@ def _export(file: InputFile, runs: list[Scored], out: BinaryIO) -> int:
         run = by_position.get(position)
         if isinstance(trajectory, Skipped):
             continue
-        if run is not None and run.kept is not None and trajectory.trajectory_id == run.entry.trajectory_id:
-            assessment = kept_assessment(run.kept)
-            assert assessment.tier is not None  # noqa: S101
+        if run is not None and run.is_kept and trajectory.trajectory_id == run.entry.trajectory_id:
+            assessment = assessment_of(orjson.loads(fetch(run.document)))
+            assert assessment.tier is not None  # noqa: S101 - runs are kept by tier
             record = sft_record(trajectory, assessment, {assessment.tier})
             out.write(to_bytes(record or {}) + b"\n")
             written += 1

@@ -92,7 +92,7 @@ def _cohort(held: Held, scoring: Scoring, scratch: Path) -> Cohort:
                     score=run.score,
                     tier=None if run.tier is None else Tier(run.tier),
                     document=place,
-                    kept=None,
+                    is_kept=False,
                 )
             )
     if not scored:

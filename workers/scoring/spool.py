@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import pickle
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from workers.agentlens.assess import Assessment, Run, assess_all, pool, prepare
+from workers.agentlens.assess import Run, assess_all, pool, prepare
 from workers.agentlens.cohort import Row, row
 from workers.agentlens.duplicates import Original, content_digest
 from workers.agentlens.forest import DonorPool
@@ -98,15 +97,15 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """What stays in memory of an assessment. document: its bytes in the report's JSON form. kept: the
-    pickled assessment, if its tier was asked for."""
+    """What stays in memory of an assessment. document: its bytes in the report's JSON form. is_kept:
+    whether it is to be training data, for its tier was asked for."""
 
     entry: Entry
     row: Row
     score: float
     tier: Tier | None
     document: Place
-    kept: Place | None
+    is_kept: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +196,7 @@ def score_runs(task: ScoreTask) -> list[Scored]:
                             task.spool,
                             to_bytes(assessment_document(assessment, duplicate_of=entry.original)),
                         ),
-                        kept=_append(spool, task.spool, pickle.dumps(assessment)) if keep else None,
+                        is_kept=keep,
                     )
                 )
     return scored
@@ -253,13 +252,6 @@ def _pool(donors: tuple[Entry, ...], settings: ScoringSettings) -> DonorPool:
 def spooled_run(entry: Entry) -> Run:
     """A run as it was spooled: labelled, without observations, thoughts and the text of edits."""
     return unpacked(fetch(entry.place))
-
-
-def kept_assessment(place: Place) -> Assessment:
-    """An assessment that was kept."""
-    kept = pickle.loads(fetch(place))  # noqa: S301 - written by this command a moment ago
-    assert isinstance(kept, Assessment)  # noqa: S101
-    return kept
 
 
 def fetch(place: Place) -> bytes:

@@ -103,7 +103,7 @@ def notes(cohort: Cohort) -> list[str]:
     copies = [run.entry for run in cohort.runs if run.entry.original is not None]
     if copies:
         first = copies[0]
-        assert first.original is not None  # noqa: S101
+        assert first.original is not None  # noqa: S101 - for the type checker: chosen by it
         more = f", and {count(len(copies) - 1, 'more copy', 'more copies')}" if len(copies) > 1 else ""
         found.append(
             f"{count(len(copies), 'run')} given again, counted once: {plain(first.trajectory_id)} in "

@@ -12,14 +12,18 @@ import json
 import logging
 import os
 import re
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import orjson
 
+from workers.address_guard import refusal
 from workers.core.equipment import McpServer
 from workers.core.reply import ToolCall, ToolSpec
+from workers.errors import AddressRefusedError
 from workers.tools.toolbox import Missing, ToolResult
 
 if TYPE_CHECKING:
@@ -261,7 +265,10 @@ def _transport(server: McpServer, silence: Any, headers: Mapping[str, str]) -> A
 
 @contextlib.asynccontextmanager
 async def _over_http(url: str, headers: Mapping[str, str]) -> AsyncIterator[Any]:
-    """The SDK follows redirects within the server's origin only, so the headers go nowhere else."""
+    """The SDK follows redirects within the server's origin only, so the headers go nowhere else.
+
+    Raises: AddressRefusedError."""
+    await _check_address(url)
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
@@ -272,6 +279,21 @@ async def _over_http(url: str, headers: Mapping[str, str]) -> AsyncIterator[Any]
         streamable_http_client(url, http_client=http) as streams,
     ):
         yield streams
+
+
+async def _check_address(url: str) -> None:
+    """A tool server may well be on this machine or in its network; who writes a team file starts programs here anyway.
+    What answers a machine's questions about itself, keys included, is none, whatever the name in the file leads to."""
+    host = urlsplit(url).hostname or ""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        # A proxy of the environment may know it; if nobody does, the connection says so.
+        return
+    for entry in found:
+        refused = refusal(str(entry[4][0]), allow_private=True)
+        if refused is not None:
+            raise AddressRefusedError(f"is no tool server's address: {refused.reason}", is_private=False)
 
 
 async def _listed(client: Client) -> list[Tool]:

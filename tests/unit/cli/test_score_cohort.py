@@ -71,7 +71,7 @@ def test_a_copy_is_answered_and_counted_once(tmp_path: Path) -> None:
     assert [{**json.loads(d), "duplicate_of": None} for d in documents] == [
         {**document, "duplicate_of": None} for document in found.values()
     ]
-    assert [run.entry.path for run in cohort.runs if run.kept is None and run.tier] == [
+    assert [run.entry.path for run in cohort.runs if not run.is_kept and run.tier] == [
         "0/sound_again_pta.json"
     ]
 
@@ -100,7 +100,7 @@ def test_observations_and_thoughts_are_not_spooled(tmp_path: Path) -> None:
 def test_only_the_tiers_asked_for_are_kept(tmp_path: Path) -> None:
     folder = write_cohort(tmp_path / "runs")
     cohort = scored(folder, tmp_path / "spool", keep=frozenset({Tier.LUCKY}))
-    assert [run.entry.path for run in cohort.runs if run.kept] == ["1/lucky_pta.json"]
+    assert [run.entry.path for run in cohort.runs if run.is_kept] == ["1/lucky_pta.json"]
 
 
 def test_a_bad_file_is_listed_and_changes_no_score(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def main() -> None:
         sys.exit(_UNKNOWN_MACHINE_EXIT)
     restrict(machine)
     try:
-        os.execvp(sys.argv[1], sys.argv[1:])  # noqa: S606 # becoming the program is the point
+        os.execvp(sys.argv[1], sys.argv[1:])  # noqa: S606 # nosec B606 # becoming it is the point
     except OSError as error:
         print(f"cage: cannot start {sys.argv[1]}: {error.strerror}", file=sys.stderr)  # noqa: T201
         sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
