@@ -93,6 +93,16 @@ def test_a_path_that_passes_stays_inside_its_folder(path: str) -> None:
 def test_a_file_cannot_also_be_a_folder() -> None:
     assert files_problem({"a": "x", "a/b/c": "y"}) == "file path 'a/b/c' lies in 'a', which is a file itself"
     assert files_problem({"a.py": "x", "a/b": "y"}) is None
+    assert (
+        files_problem({"a/b": "x", "a/b/c": "y"}) == "file path 'a/b/c' lies in 'a/b', which is a file itself"
+    )
+
+
+def test_a_sentence_shows_eighty_characters_of_a_path() -> None:
+    long = "a" * 90
+    assert files_problem({f"{long}/b": "x", long: "y"}) == (
+        f"file path '{'a' * 80}' lies in '{'a' * 80}', which is a file itself"
+    )
 
 
 def test_limits_hold_at_the_exact_number() -> None:

@@ -71,6 +71,30 @@ def test_any_change_is_read_back(before: list[str], after: list[str]) -> None:
             LeftOut(path="x.py", reason="deleted by the change"),
         ),
         (
+            "diff --git a/p.png b/p.png\nGIT binary patch\nliteral 3\nabc\n",
+            LeftOut(path="p.png", reason="binary"),
+        ),
+        (
+            'diff --git "a/h\\303\\244.png" "b/h\\303\\244.png"\nGIT binary patch\n',
+            LeftOut(path="hä.png", reason="binary"),
+        ),
+        ("GIT binary patch\nliteral 3\n", LeftOut(path="(unnamed)", reason="binary")),
+        ("diff --git a/x\nGIT binary patch\n", LeftOut(path="(unnamed)", reason="binary")),
+        (
+            "Binary files a/p.png and b/q/p.png differ\n",
+            LeftOut(path="q/p.png", reason="binary"),
+        ),
+        ("Binary files p and q differ\n", LeftOut(path="q", reason="binary")),
+        ("Binary files p and q\n", LeftOut(path="(unnamed)", reason="binary")),
+        (
+            f"diff --git a/x b/{'x' * 300}\nGIT binary patch\n",
+            LeftOut(path="x" * 255, reason="binary"),
+        ),
+        (
+            "rename from a\nrename to it's \\ b\ndiff --git a/c b/c\n",
+            LeftOut(path="it's \\ b", reason="renamed without a change"),
+        ),
+        (
             "diff --git a/p.png b/p.png\nBinary files a/p.png and b/p.png differ\n",
             LeftOut(path="p.png", reason="binary"),
         ),
@@ -94,6 +118,36 @@ def test_any_change_is_read_back(before: list[str], after: list[str]) -> None:
 )
 def test_what_cannot_be_shown_is_named_with_its_reason(diff: str, left_out: LeftOut) -> None:
     assert parse_diff(diff).left_out == (left_out,)
+
+
+def test_a_rename_with_a_change_is_a_change() -> None:
+    diff = parse_diff(
+        "diff --git a/a b/b\nrename from a\nrename to b\nindex 1..2\n--- a/a\n+++ b/b\n@@ -1 +1 @@\n-x\n+y\n"
+    )
+    assert (diff.left_out, diff.files) == ((), {"b": "y\n"})
+
+
+@pytest.mark.parametrize(
+    ("hunk", "line"),
+    [
+        ("@@ -1,2 +0,0 @@\n-a\n-b\n", 1),  # at the top there is no line above
+        ("@@ -2,2 +1,0 @@\n-a\n-b\n", 1),
+        ("@@ -8,2 +7,0 @@\n-a\n-b\n", 7),
+    ],
+)
+def test_a_hunk_that_only_removes_is_shown_at_the_line_above(hunk: str, line: int) -> None:
+    diff = parse_diff(f"--- a/x\n+++ b/x\n{hunk}")
+    assert diff.parts == {"x": (Span(path="x", start=line, end=line),)}
+    assert diff.files == {"x": "\n" * line}
+    ((removed,),) = diff.removed.values()
+    assert (removed.before, removed.text) == ({1: 1 if "+0,0" in hunk else 2, 7: 8}[line], "a\nb")
+
+
+def test_a_sentence_shows_sixty_characters_of_a_line() -> None:
+    line = "@@ " + "x" * 80
+    with pytest.raises(SpecError) as refused:
+        parse_diff(f"--- a/x\n+++ b/x\n{line}\n")
+    assert str(refused.value).startswith(f"the diff, line 3: '@@ {'x' * 57}' does not read")
 
 
 def test_git_s_octal_escapes_are_names() -> None:
@@ -147,3 +201,8 @@ def test_a_diff_is_told_from_a_program() -> None:
     assert looks_like_diff(DIFF)
     assert looks_like_diff("--- x\t2026\n+++ y\t2026\n@@ -1 +1 @@\n")
     assert not looks_like_diff("--- a comment\nSELECT 1;\n")
+    assert looks_like_diff("From: me\nSubject: a patch\n\ndiff --git a/a b/a\n")
+    assert not looks_like_diff("  diff --git a/a b/a\n")
+    head = "diff --git "
+    assert looks_like_diff("\n" * (20_000 - len(head)) + head)
+    assert not looks_like_diff("\n" * (20_001 - len(head)) + head), "only the beginning is looked at"

@@ -49,3 +49,5 @@ def test_a_label_holds_nothing_that_ends_a_tag_an_attribute_or_a_line(name: str)
 
 def test_an_ordinary_name_is_its_own_label() -> None:
     assert label("src/häuser [1].py") == "src/häuser [1].py"
+    assert label("X.py") == "X.py"
+    assert label('a"<\\>&\n') == "a\\u{22}\\u{3c}\\u{5c}\\u{3e}\\u{26}\\u{a}"

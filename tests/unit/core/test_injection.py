@@ -86,6 +86,22 @@ def test_code_that_is_only_about_prompts_is_left_alone(line: str) -> None:
     assert injections({"a.py": line}) == ()
 
 
+@pytest.mark.parametrize(
+    ("line", "quote"),
+    [
+        ("  </spec> \t", "</spec>"),
+        ("x\u202ey", "x\\u{202e}y"),
+        ("</spec>" + "x" * 193, "</spec>" + "x" * 193),  # 200 characters
+        ("</spec>" + "x" * 194, "</spec>" + "x" * 193),
+        # Written out it has 200 + 7 characters: it is cut, and says so.
+        ("</spec>\u202e" + "x" * 192, "</spec>\\u{202e}" + "x" * 184 + "…"),
+    ],
+)
+def test_a_quote_is_the_line_in_two_hundred_printable_characters(line: str, quote: str) -> None:
+    (found,) = injections({"a.py": line})
+    assert found.quote == quote
+
+
 def test_the_list_is_bounded_and_in_order() -> None:
     files = {"b.py": "</spec>\n" * 30, "a.py": "</spec>\n"}
     found = injections(files)
@@ -106,6 +122,7 @@ def test_a_long_line_made_to_be_slow_is_not() -> None:
 def test_claims_of_injections_are_flagged_by_nobody() -> None:
     (claim,) = injection_claims({"a.py": HOSTILE[0]}, Severity.HIGH)
     assert (claim.claim_id, claim.category, claim.severity) == ("I1", "injection", Severity.HIGH)
+    assert claim.text == f"The text orders whoever reads it to forget its instructions: {HOSTILE[0]}"
     assert (claim.flagged_by, claim.families, claim.agreement, claim.weighted_agreement) == ((), (), 0.0, 0.0)
 
 
