@@ -150,6 +150,58 @@ def test_a_sentence_shows_sixty_characters_of_a_line() -> None:
     assert str(refused.value).startswith(f"the diff, line 3: '@@ {'x' * 57}' does not read")
 
 
+@pytest.mark.parametrize(
+    ("line", "path"),
+    [
+        ("+++ b/x.py\t2026-01-01 00:00:00", "x.py"),
+        ("+++ x.py", "x.py"),
+        ("+++ a/x.py ", "x.py"),
+        ("+++ c/x.py", "c/x.py"),
+        ('+++ "b/x\\"', "x\\"),  # an escape without its letter is no escape
+        ('+++ b/"', None),
+        ('+++ "b/x', None),
+        ("+++ b/x\r", "x"),
+    ],
+)
+def test_a_name_is_read_without_its_time_and_side(line: str, path: str | None) -> None:
+    diff = parse_diff(f"--- /dev/null\n{line}\n@@ -0,0 +1 @@\n+x\n")
+    found = [*diff.files, *(item.path for item in diff.left_out)]
+    assert len(found) == 1
+    assert path is None or found == [path]
+
+
+def test_bytes_that_are_no_utf8_are_replaced_in_a_name() -> None:
+    diff = parse_diff('--- /dev/null\n+++ "b/h\\344.py"\n@@ -0,0 +1 @@\n+x\n')
+    assert diff.files == {"h\ufffd.py": "x\n"}
+
+
+def test_a_last_line_without_a_break_is_a_line_and_a_note_of_it_is_none() -> None:
+    note = "\\ No newline at end of file"
+    diff = parse_diff(f"--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n-b\n{note}\n+c\n{note}")
+    assert (diff.files, diff.removed) == ({"x": "a\nc\n"}, {"x": (Removed(before=2, text="b"),)})
+
+
+def test_an_empty_line_is_a_context_line_whose_blank_was_lost() -> None:
+    diff = parse_diff("--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n\n-b\n+c\n")
+    assert diff.files == {"x": "a\n\nc\n"}
+    assert parse_diff("--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n\n").files == {"x": "a\n\n"}
+
+
+def test_lines_that_end_as_on_windows_are_read() -> None:
+    diff = parse_diff("--- a/x\r\n+++ b/x\r\n@@ -1 +1 @@\r\n-a\r\n+b\r\n")
+    assert (diff.files, diff.removed) == ({"x": "b\n"}, {"x": (Removed(before=1, text="a"),)})
+
+
+def test_lines_that_only_look_like_a_header_are_passed_over() -> None:
+    body = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
+    assert parse_diff(f"--- a remark\nsomething else\n{body}").files == {"x": "b\n"}
+    assert parse_diff(f"x\n+++ b/y\n{body}").files == {"x": "b\n"}
+    with pytest.raises(SpecError, match="changes no file"):
+        parse_diff("--- a/x\n")
+    with pytest.raises(SpecError, match="changes no file"):
+        parse_diff("@@ -1 +1 @@\n-a\n+b\n")
+
+
 def test_git_s_octal_escapes_are_names() -> None:
     diff = parse_diff('--- /dev/null\n+++ "b/h\\303\\244user.py"\n@@ -0,0 +1 @@\n+x\n')
     assert diff.files == {"häuser.py": "x\n"}

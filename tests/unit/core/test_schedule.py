@@ -52,6 +52,8 @@ def test_what_lies_before_the_schedule_was_there_was_never_due() -> None:
     night = due(schedule(), at("2026-03-05T13:00:00"), first_seen_at=seen)
     assert night is not None
     assert night.date.isoformat() == "2026-03-05"
+    # The night itself may be the moment at which it was first seen.
+    assert due(schedule(), at("2026-03-02T13:00:00"), first_seen_at=at("2026-03-02T02:30:00")) is not None
 
 
 @given(
@@ -63,4 +65,5 @@ def test_the_last_night_is_never_in_the_future_and_never_older_than_a_day_and_an
     now: dt.datetime, clock: dt.time, timezone: str
 ) -> None:
     night = last_night(Schedule(name="n", at=clock, timezone=timezone), now)
+    assert night.due_at.tzinfo is dt.UTC
     assert dt.timedelta() <= now - night.due_at <= dt.timedelta(hours=25)
