@@ -135,6 +135,13 @@ def test_a_refusal_is_short_and_storable_whatever_the_key(key: str) -> None:
     sentence.encode()
 
 
+def test_a_refusal_shows_eighty_characters_of_a_key_and_says_that_it_cut_it() -> None:
+    assert refusal(CoderAnswer, {"files": {"k" * 80: 5}}).startswith(f"files.{'k' * 80}: ")
+    assert refusal(CoderAnswer, {"files": {"k" * 81: 5}}).startswith(f"files.{'k' * 80}…: ")
+    assert refusal(CoderAnswer, {"files": {"\n" * 81: 5}}).startswith("files." + "\\n" * 80 + "…: ")
+    assert refusal(CoderAnswer, []).startswith("the object: ")
+
+
 def test_a_reviewer_s_findings_beyond_the_limit_are_noise() -> None:
     answer = parse(ReviewAnswer, {"findings": [FINDING] * (MAX_FINDINGS + 5)})
     review = to_review(answer, reviewer="rigor", model="p/m", family="f", pass_number=2)

@@ -62,6 +62,24 @@ def test_only_plain_relative_paths_name_a_file(path: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("", "is empty or longer than 255 characters"),
+        ("a" * 256, "is empty or longer than 255 characters"),
+        ("a\nb", "holds control or invisible characters"),
+        ("a|b", 'holds one of " * : < > ? |'),
+        ("a:b", 'holds one of " * : < > ? |'),
+        ("/a", "is not a relative path with forward slashes"),
+        ("~a", "is not a relative path with forward slashes"),
+        ("a\\b", "is not a relative path with forward slashes"),
+        ("a//b", "has an empty, '.' or '..' part"),
+    ],
+)
+def test_a_path_is_refused_with_what_is_wrong(path: str, problem: str) -> None:
+    assert path_problem(path) == problem
+
+
+@pytest.mark.parametrize(
     "path",
     [
         "a",

@@ -126,6 +126,14 @@ def test_passes_change_no_agreement(seen: list[bool]) -> None:
     assert claim.self_consistency == round(sum(seen) / len(seen), 3)
 
 
+def test_what_the_passes_summed_up_is_kept_line_by_line() -> None:
+    passes = [
+        dataclasses.replace(a_pass("rigor", number), summary=summary)
+        for number, summary in enumerate(("first", "", "third"), 1)
+    ]
+    assert merge_passes(passes).summary == "first\nthird"
+
+
 def test_passes_of_two_reviewers_are_not_one_review() -> None:
     with pytest.raises(ValueError, match="one reviewer"):
         merge_passes([make_review("rigor"), make_review("edges")])

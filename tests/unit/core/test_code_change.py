@@ -57,6 +57,10 @@ def test_comments_blanks_and_layout_are_no_change(path: str, before: str, after:
         ("a.py", 's = """a\nb\n"""\n', 's = """a\nc\n"""\n', [(1, 3)]),
         ("a.js", 'u = "http://a";\n', 'u = "http://b";\n', [(1, 1)]),
         ("a.js", "`a\nb`\n", "`a\nc`\n", [(2, 2)]),
+        ("a.js", 's = "a b";\n', 's = "a  b";\n', [(1, 1)]),
+        ("a.py", "if a:\n  b()\nc()\n", "if a:\n  b()\n  c()\n", [(3, 3)]),  # depth is meaning
+        ("a.py", "if a:\n  b()\nc()\nc()\n", "if a:\n  b()\n  c()\nc()\n", [(3, 3)]),
+        ("a.py", "x = (\n  1)\n", "y = (\n  1)\n", [(1, 2)]),
         ("a.css", "#one { }\n", "#two { }\n", [(1, 1)]),
         ("notes.md", "# One\n", "# Two\n", [(1, 1)]),
         ("a.py", "x = (1\n", "x = (2\n", [(1, 1)]),

@@ -110,7 +110,11 @@ def test_a_test_decides_and_where_none_does_the_votes_stay(
 def test_a_reproduced_claim_is_fixed_when_its_test_passes_and_only_then(word: RulingWord) -> None:
     known = proved(Proof.REPRODUCED)
 
-    assert end(AGREED, proved=known, ruling=ruling(word), fix=fix(FixWord.FIXED)) == (ClaimState.FIXED, False)
+    fixed = judge(
+        AGREED, Dossier(proved=known, ruling=ruling(word), fix=fix(FixWord.FIXED)), CHANGED, Policy()
+    )
+    assert (fixed.state, fixed.stands) == (ClaimState.FIXED, False)
+    assert fixed.why == "reproduced; its test passes on the signed code"
     assert end(AGREED, proved=known, ruling=ruling(word), fix=fix(FixWord.STANDS)) == (
         ClaimState.UPHELD,
         True,
@@ -125,7 +129,8 @@ def test_a_fix_that_could_not_be_run_is_believed_where_it_points_and_marked() ->
         Policy(),
     )
 
-    assert (judged.state, judged.is_untested_fix) == (ClaimState.FIXED, True)
+    assert (judged.state, judged.is_untested_fix, judged.stands) == (ClaimState.FIXED, True, False)
+    assert judged.why == "the lead changed the lines it points at; not tested"
 
 
 def test_a_reproduced_claim_is_dropped_only_by_an_override_with_a_reason() -> None:
@@ -203,8 +208,8 @@ def test_a_proof_whose_control_nothing_guards_says_so_and_is_never_confirmed() -
 
     assert (unguarded.band, confirmed.band) == (Band.REPRODUCED, Band.CONFIRMED)
     assert (unguarded.stands, confirmed.stands) == (True, True)
-    assert "no other test guards the control" in unguarded.why
-    assert "guards" not in confirmed.why
+    assert unguarded.why == "reproduced by a test: d; no other test guards the control"
+    assert confirmed.why == "reproduced by a test: d"
 
 
 def test_a_run_from_before_guards_were_counted_keeps_its_form() -> None:

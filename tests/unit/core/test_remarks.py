@@ -136,3 +136,12 @@ def test_each_further_claim_of_a_run_pays_the_discount() -> None:
     # 1 + 2·0.5 = 2 and 1 + 2·1 = 3; the second best pays 0.5·ln 2.
     assert card.ranked([(0.5,), (1.0,)]) == pytest.approx([2 - 0.5 * math.log(2), 3])
     assert card.probability((-0.5,)) == 0.5  # log-odds 0
+    assert card.probability((0.0,)) == pytest.approx(math.e / (1 + math.e))  # log-odds 1
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 4, 5])
+def test_a_claim_s_heads_are_counted_from_two_to_four(heads: int) -> None:
+    names = [f"r{number}" for number in range(heads)]
+    reviews = [make_review(name, remark(CRASH, reviewer=name)) for name in names]
+    (row,) = signs_of(tally(reviews, None).claims, reviews, {})
+    assert row[:5] == (heads >= 2, heads >= 3, heads >= 4, 0, 1)
