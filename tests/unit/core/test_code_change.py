@@ -72,6 +72,23 @@ def test_a_change_of_meaning_is_found_on_its_lines(
     assert spans(before, after, path) == expected
 
 
+def test_what_is_the_same_at_both_ends_is_no_part_of_a_change() -> None:
+    body = "\n".join(f"a{number} = {number}" for number in range(300))
+    assert spans(f"{body}\nx = 1\ny = 1\nz = 1\n", f"{body}\nx = 1\ny = 2\nz = 1\n") == [(302, 302)]
+    assert spans(f"x = 1\n{body}\n", f"x = 2\n{body}\n") == [(1, 1)]
+
+
+def test_a_line_that_stands_there_often_is_compared_like_any_other() -> None:
+    """A matcher that passes over frequent lines of long texts would find all of them changed."""
+    before = "p = 1\n" + "x = 1\n" * 250 + "q = 1\n"
+    assert spans(before, "p = 2\n" + "x = 1\n" * 250 + "q = 2\n") == [(1, 1), (252, 252)]
+
+
+def test_two_dashes_begin_a_comment_only_where_the_language_has_them() -> None:
+    assert spans("i--;\n", "i--; j\n", "notes.md") == [(1, 1)]
+    assert spans("i--;\n", "i--; j\n", "a.lua") == []
+
+
 def test_a_deletion_is_a_change_of_the_two_lines_around_the_gap() -> None:
     assert spans("a = 1\nb = 2\nc = 3\n", "a = 1\nc = 3\n") == [(1, 2)]
     assert spans("a = 1\nb = 2\n", "b = 2\n") == [(1, 1)]  # at the top
