@@ -221,6 +221,10 @@ def test_a_line_with_a_form_feed_stays_one_line() -> None:
             "the diff, line 3: '@@ -1,3 +1,3 @@' announces more lines than follow it",
         ),
         (
+            "--- a/x\n+++ b/x\n@@ -1 +0 @@\n-a\n+b\n",
+            "the diff, line 3: '@@ -1 +0 @@' puts lines at line 0; lines count from 1",
+        ),
+        (
             "--- a/x\n+++ b/x\n@@ one @@\n",
             "the diff, line 3: '@@ one @@' does not read `@@ -line,count +line,count @@`",
         ),
@@ -247,6 +251,8 @@ def test_any_text_is_a_diff_or_a_sentence(text: str) -> None:
     except SpecError:
         return
     assert diff.files or diff.left_out
+    for path, spans in diff.parts.items():
+        assert all(1 <= span.start <= span.end <= len(diff.files[path].splitlines()) for span in spans)
 
 
 def test_a_diff_is_told_from_a_program() -> None:
