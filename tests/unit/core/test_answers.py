@@ -113,6 +113,7 @@ def test_substance_is_not(changes: dict[str, Any], place: str) -> None:
     [
         (ReviewAnswer, {}, "findings: "),
         (ReviewAnswer, {"findings": "none"}, "findings: "),
+        (ReviewAnswer, {"findings": [], "summary": ["a"]}, "summary: "),
         (ConsensusAnswer, {"merges": [{"claims": []}]}, "merges.0.claims: "),
         (LeadAnswer, {"files": {"a.py": "x"}, "rulings": [{"claim": "C1", "ruling": "killed"}]}, "rulings.0"),
         (CoderAnswer, {"files": {}}, "files: "),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from decimal import Decimal
+from decimal import ROUND_UP, Decimal, localcontext
 
 import pytest
 from hypothesis import given
@@ -76,6 +76,8 @@ def test_a_bill_is_rounded_to_the_even_millionth_and_a_worst_case_up() -> None:
     assert worst_case(tenth, input_tokens=1, output_tokens=0).usd == Decimal("0.000001")
     assert bill_usd(tenth, Usage(input_tokens=1)) == Decimal(0)
     assert bill_usd(None, Usage(input_tokens=3)) is None
+    with localcontext(rounding=ROUND_UP):
+        assert bill_usd(half, Usage(input_tokens=5)) == Decimal("0.000002"), "whoever else is counting"
 
 
 @pytest.mark.parametrize(

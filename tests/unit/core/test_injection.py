@@ -93,6 +93,8 @@ def test_code_that_is_only_about_prompts_is_left_alone(line: str) -> None:
         ("x\u202ey", "x\\u{202e}y"),
         ("</spec>" + "x" * 193, "</spec>" + "x" * 193),  # 200 characters
         ("</spec>" + "x" * 194, "</spec>" + "x" * 193),
+        ("</spec>\u202e" + "x" * 185, "</spec>\\u{202e}" + "x" * 185),  # 7 + 8 + 185
+        ("</spec>\u202e" + "x" * 186, "</spec>\\u{202e}" + "x" * 184 + "…"),
         # Written out it has 200 + 7 characters: it is cut, and says so.
         ("</spec>\u202e" + "x" * 192, "</spec>\\u{202e}" + "x" * 184 + "…"),
     ],

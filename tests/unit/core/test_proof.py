@@ -121,6 +121,15 @@ def test_what_a_failure_says_is_its_first_line_and_bounded(message: str, shown: 
     assert judged(code, control).detail == shown
 
 
+def test_one_run_on_each_side_is_enough_to_judge() -> None:
+    assert word(BAD[:1], GOOD[:1]) == ("reproduced", "fails_on_code")
+
+
+def test_a_named_test_that_is_collected_nowhere_shows_nothing() -> None:
+    other = cages(ran(case(name="test_other")))
+    assert word(other, other) == ("inconclusive", "setup_fault")
+
+
 def test_a_failure_without_a_word_is_still_a_failure() -> None:
     assert judged(cages(ran(failing(message="", error=""))), GOOD).detail == "the test fails"
     alone = cages(ran(case(name="test_other")))
