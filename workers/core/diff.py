@@ -165,8 +165,7 @@ class _Reader:
 
 def _name(line: str) -> str:
     """The path of a `--- a/x` or `+++ b/x` line, without the time stamp that `diff -u` adds."""
-    name = _unquoted(line[4:].partition("\t")[0].strip())
-    return name if name == "/dev/null" else re.sub(r"^[ab]/", "", name)
+    return re.sub(r"^[ab]/", "", _unquoted(line[4:].partition("\t")[0].strip()))
 
 
 def _second_name(header: str) -> str:

@@ -127,7 +127,7 @@ def choose(
 
 def cut(lines: Sequence[str], span: Span, *, most_tokens: int) -> list[Span]:
     """The span in pieces that begin where a definition does; one above `most_tokens` is cut between lines."""
-    starts = [span.start, *(at for at in _boundaries(lines, span) if at > span.start), span.end + 1]
+    starts = [span.start, *_boundaries(lines, span), span.end + 1]
     pieces: list[Span] = []
     for start, end in itertools.pairwise(starts):
         whole = Span(path=span.path, start=start, end=end - 1)

@@ -158,16 +158,21 @@ def test_a_sentence_shows_sixty_characters_of_a_line() -> None:
         ("+++ a/x.py ", "x.py"),
         ("+++ c/x.py", "c/x.py"),
         ('+++ "b/x\\"', "x\\"),  # an escape without its letter is no escape
-        ('+++ b/"', None),
-        ('+++ "b/x', None),
+        ('+++ b/"', '"'),
+        ('+++ "b/x', '"b/x'),
+        ('+++ ""', "(unnamed)"),
         ("+++ b/x\r", "x"),
     ],
 )
-def test_a_name_is_read_without_its_time_and_side(line: str, path: str | None) -> None:
+def test_a_name_is_read_without_its_time_and_side(line: str, path: str) -> None:
     diff = parse_diff(f"--- /dev/null\n{line}\n@@ -0,0 +1 @@\n+x\n")
     found = [*diff.files, *(item.path for item in diff.left_out)]
-    assert len(found) == 1
-    assert path is None or found == [path]
+    assert found == [path]
+
+
+def test_a_file_that_is_named_and_not_changed_is_empty() -> None:
+    assert parse_diff("--- a/x\n+++ b/x").files == {"x": ""}
+    assert parse_diff("--- a/x\n+++ b/x\n").files == {"x": ""}
 
 
 def test_bytes_that_are_no_utf8_are_replaced_in_a_name() -> None:
@@ -219,6 +224,10 @@ def test_a_line_with_a_form_feed_stays_one_line() -> None:
         (
             "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n",
             "the diff, line 3: '@@ -1,3 +1,3 @@' announces more lines than follow it",
+        ),
+        (
+            "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n",
+            "the diff, line 3: '@@ -1,2 +1,2 @@' announces more lines than follow it",
         ),
         (
             "--- a/x\n+++ b/x\n@@ -1 +0 @@\n-a\n+b\n",

@@ -92,6 +92,8 @@ def test_a_part_of_a_file_is_cut_like_a_whole() -> None:
     # Lines of 16 and 17 bytes are 6 tokens each, 11 together.
     assert cut(lines, span(3, 6), most_tokens=11) == [span(3, 4), span(5, 6)]
     assert cut(lines, span(3, 6), most_tokens=10) == [span(3, 3), span(4, 4), span(5, 5), span(6, 6)]
+    long = ["def f():", *["    x = 1"] * 9]
+    assert cut(long, span(5, 10), most_tokens=12) == [span(5, 6), span(7, 8), span(9, 10)]
     assert cut(lines, span(4, 4), most_tokens=1) == [span(4, 4)], "a line is never cut"
 
 
@@ -120,6 +122,13 @@ def test_code_comes_before_data_before_prose_and_whole_files_before_pieces() -> 
     assert set(choose({"a.md": text, "b.json": text}, 90).shown) == {"b.json"}
     assert set(choose({"a.json": text, "b.py": text}, 90).shown) == {"b.py"}
     assert set(choose({"a.md": text, "b.txt": text}, 90).shown) == {"a.md"}
+
+
+def test_a_file_that_fits_exactly_is_shown_whole() -> None:
+    """19 and 19 bytes at 3 bytes a token: 13 tokens together, and 40 for the tags; apart they would be 7 and 7."""
+    two = "def f(): ab\ndef g(): ab\n"
+    assert choose({"a.py": two}, 53).shown == {"a.py": (span(1, 2),)}
+    assert choose({"a.py": two}, 52).shown == {"a.py": (span(1, 1),)}
 
 
 def test_a_file_of_which_nothing_fits_takes_no_room() -> None:
