@@ -185,6 +185,8 @@ def test_a_head_that_says_the_same_twice_counts_at_its_more_careful_word_in_any_
     assert not fate(*(benign[at] for at in order)).is_dismissed
     accused = (says("left", "exploitable"), says("left", "exploitable", None), says("right"))
     assert fate(*(accused[at] for at in order)).why.startswith("kept: left shows")
+    words = (says("left", quote=None), says("left", "uncertain"), says("left", "exploitable", None))
+    assert fate(*(words[at] for at in order)).claim.flagged_by == ("left",)
     reasons = (says("left"), dataclasses.replace(says("left"), reason="another"), says("right"))
     assert fate(*(reasons[at] for at in order)).why == fate(*reasons).why
 
