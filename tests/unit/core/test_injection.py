@@ -160,5 +160,8 @@ def test_an_injection_is_told_at_the_policy_s_severity_and_changes_no_outcome(
     (told,) = dirty.claims[len(clean.claims) :]
     assert (told.claim.claim_id, told.claim.severity.word, told.claim.span.start) == ("I1", severity, 11)
     assert (told.state, told.stands, told.is_agreed) == (ClaimState.ADVISORY, False, False)
+    assert told.why == (
+        "found by code, not by a vote: text that addresses the reviewers is data, and changes no verdict"
+    )
     assert dirty.notes == (*clean.notes, "injection_found")
     assert dirty.coverage == dataclasses.replace(clean.coverage)

@@ -27,6 +27,7 @@ from workers.core.run import Outcome
 from workers.core.slices import LeftOut
 from workers.core.team import Policy, Quorum
 from workers.core.verdict import Case, StageFailure, decide, judged_alarms
+from workers.core.weights import Record
 
 FIXED = {"a.py": CODE.replace("line_3 = 3", "line_3 = 33")}
 AT_THE_FIX = (Span(path="a.py", start=3, end=3),)
@@ -382,6 +383,7 @@ def test_what_was_not_done_leaves_no_trace_in_the_data() -> None:
         "files",
         "signed_by_lead",
     }
+    assert data["coverage"]["ungated_claims"] == (), "a medium claim needs no test"
     assert set(data["coverage"]) == {
         "valid_reviews",
         "panel_size",
@@ -445,6 +447,24 @@ def test_a_team_that_requires_the_gate_is_not_served_without_a_cage(
     ]
 
 
+def test_a_missing_cage_does_not_hide_what_else_was_missing() -> None:
+    failure = StageFailure(stage="lead", cause="timeout", detail="d")
+    case = make_case(policy=Policy(gate="required"), proved=(ABSENT,), failures=(failure,), signed=None)
+    assert [reason.code for reason in decide(case).reasons] == ["lead_missing", "gate_missing"]
+
+
+def test_earned_weights_are_on_the_receipt() -> None:
+    reviews = panel_of(2)
+    counted = dataclasses.replace(tally(reviews, FILES), records={"edges": Record(upheld=3, refuted=1)})
+    verdict = decide(make_case(reviews, tally=counted))
+    assert [(item.reviewer, item.upheld) for item in verdict.weights] == [
+        ("edges", 3),
+        ("rigor", 0),
+        ("spec", 0),
+    ]
+    assert len(verdict.as_data()["weights"]) == 3
+
+
 def test_unsigned_code_has_its_reason_in_words() -> None:
     (reason,) = decide(make_case(signed=None)).reasons
     assert (reason.code, reason.cause, reason.detail) == (
@@ -456,7 +476,7 @@ def test_unsigned_code_has_its_reason_in_words() -> None:
 
 @pytest.mark.parametrize("is_dismissed", [True, False])
 def test_an_alarm_that_is_not_dismissed_stands(is_dismissed: bool) -> None:
-    claim = make_claim("A1", severity=Severity.LOW)
+    claim = make_claim("A1", severity=Severity.LOW, flagged_by=())  # nobody accuses it
     (judged,) = judged_alarms([Triage(claim=claim, is_dismissed=is_dismissed, why="because")])
     assert judged == JudgedClaim(
         claim=claim,
@@ -467,7 +487,7 @@ def test_an_alarm_that_is_not_dismissed_stands(is_dismissed: bool) -> None:
     )
     verdict = decide(make_case(judged=(judged,)))
     assert verdict.claims == (judged,)
-    assert "only_alarms_judged" in verdict.notes
+    assert verdict.notes == ("only_alarms_judged",)
 
 
 RECEIPT = TestReceipt(
