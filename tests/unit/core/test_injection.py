@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.cpu_time import within_cpu_seconds
 from tests.factories import FILES, make_finding, make_review
+from workers.core.artefact import Span
 from workers.core.consensus import tally
 from workers.core.finding import Severity
 from workers.core.injection import MAX_INJECTIONS, injection_claims, injections
@@ -124,6 +125,7 @@ def test_a_long_line_made_to_be_slow_is_not() -> None:
 def test_claims_of_injections_are_flagged_by_nobody() -> None:
     (claim,) = injection_claims({"a.py": HOSTILE[0]}, Severity.HIGH)
     assert (claim.claim_id, claim.category, claim.severity) == ("I1", "injection", Severity.HIGH)
+    assert (claim.span, claim.finding_ids) == (Span(path="a.py", start=1, end=1), ())
     assert claim.text == f"The text orders whoever reads it to forget its instructions: {HOSTILE[0]}"
     assert (claim.flagged_by, claim.families, claim.agreement, claim.weighted_agreement) == ((), (), 0.0, 0.0)
 

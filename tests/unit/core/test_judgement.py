@@ -17,9 +17,11 @@ from workers.core.judgement import (
     Dossier,
     FixCheck,
     FixWord,
+    JudgedClaim,
     Proved,
     Ruling,
     RulingWord,
+    Spent,
     judge,
 )
 from workers.core.proof import Proof
@@ -185,6 +187,51 @@ def test_only_a_test_makes_a_costly_or_a_lone_claim_stand() -> None:
             assert proof.proof is Proof.REPRODUCED
             assert found is None or found.standing is not Standing.KILLED
     assert seen == 2 * 3 * 5 * 7 * 4
+
+
+def test_all_that_is_known_of_a_claim_goes_into_its_judgement() -> None:
+    known = Dossier(
+        ruling=ruling("upheld", reason="it is so"),
+        refuted=refuted(),
+        proved=proved(Proof.INCONCLUSIVE),
+        fix=fix(FixWord.STANDS),
+        spent=Spent(claim_id="C1", cost_usd=0.5, seconds=2.0),
+    )
+    assert judge(COSTLY, known, (), Policy()) == JudgedClaim(
+        claim=COSTLY,
+        state=ClaimState.ADVISORY,
+        is_agreed=True,
+        stands=False,
+        why="agreed, but severity high needs a test and there is none: d",
+        ruling="upheld",
+        ruling_reason="it is so",
+        band=Band.WITHSTOOD,
+        refuted=known.refuted,
+        proved=known.proved,
+        fix=known.fix,
+        spent=known.spent,
+    )
+    bare = judge(LONE, Dossier(), (), Policy())
+    assert (bare.is_agreed, bare.ruling, bare.ruling_reason, bare.band) == (False, None, "", None)
+    untested = judge(COSTLY, Dossier(), (), Policy())
+    assert untested.why == "agreed, but severity high needs a test that reproduces it and none was run"
+
+
+@pytest.mark.parametrize(
+    ("known", "why"),
+    [
+        (Dossier(refuted=refuted(Standing.KILLED)), "killed by its refuter on intended: it is meant so"),
+        (Dossier(proved=proved(Proof.NOT_REPRODUCED)), "shown false: d"),
+        (
+            Dossier(proved=proved(Proof.REPRODUCED), ruling=ruling("dismissed", override=True)),
+            "reproduced; the lead overrides the test: because",
+        ),
+        (Dossier(ruling=ruling("fixed")), "the lead changed the lines it points at; not tested"),
+    ],
+)
+def test_what_ended_a_claim_is_told(known: Dossier, why: str) -> None:
+    judged = judge(AGREED, known, CHANGED, Policy())
+    assert (judged.why, judged.stands) == (why, False)
 
 
 def test_what_was_not_done_leaves_no_field_behind() -> None:
