@@ -104,6 +104,20 @@ def test_a_new_file_is_changed_throughout_and_a_vanished_one_has_no_lines() -> N
     assert changed_spans({"a.py": "x = 1\n"}, {}) == ()
 
 
+def test_a_new_file_is_changed_whatever_it_holds() -> None:
+    assert changed_spans({}, {"a.js": "XXXX\n"}) == (Span(path="a.js", start=1, end=1),)
+
+
+def test_files_that_are_the_same_are_passed_over() -> None:
+    before = {"a.py": "x = 1\n", "b.py": "x = 1\n", "c.py": "a = 1\nb = 2\nc = 3\nd = 4\ne = 5\n"}
+    after = {**before, "b.py": "x = 2\n", "c.py": "a = 1\nb = 2\nd = 4\ne = 5\n"}
+    # What is gone from c.py stood between its lines 2 and 3.
+    assert changed_spans(before, after) == (
+        Span(path="b.py", start=1, end=1),
+        Span(path="c.py", start=2, end=3),
+    )
+
+
 def test_spans_come_by_path_and_name_only_files_of_the_new_version() -> None:
     found = changed_spans({"b.py": "x = 1\n", "a.py": "x = 1\n"}, {"b.py": "x = 2\n", "a.py": "x = 2\n"})
     assert [span.path for span in found] == ["a.py", "b.py"]
