@@ -14,7 +14,7 @@ from workers.core.clustering import cluster, link_completely, link_on_average
 from workers.core.consensus import tally
 from workers.core.finding import NOWHERE, Finding
 from workers.core.probability import SCORECARD, SIGNS, Scorecard, signs_of
-from workers.core.similarity import REMARK_RULE, pair_signs
+from workers.core.similarity import REMARK_RULE, pair_signs, similarity
 from workers.core.weights import Record
 
 CRASH = "i.content is nil for RSS items without content, so i.content.scrub raises NoMethodError"
@@ -56,6 +56,26 @@ def test_signs_of_a_pair_by_hand() -> None:
     assert cosine == pytest.approx(1 / (1 + alone**2))
     assert rarest == pytest.approx(1 / alone)
     assert overlap == pytest.approx(1 / (1 + alone))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ("validations", "valid", 1.0),  # "valid" is left
+        ("uses", "use", 1.0),  # three letters must be left
+        ("cache", "caching", 1.0),  # and an e at the end of more than three goes
+        ("race", "races", 1.0),
+        ("cache", "cactus", 0.0),
+        ("caching", "racing", 0.0),
+        ("use", "us", 0.0),
+        ("nil cache", "nil race", 0.5),  # 2 · 1 / (2 + 2)
+        ("nil cache token", "nil", 0.5),  # 2 · 1 / (3 + 1)
+        ("the of", "the of", 0.0),
+        ("nil", "", 0.0),
+    ],
+)
+def test_words_are_compared_by_their_stems(left: str, right: str, expected: float) -> None:
+    assert similarity(left, right) == similarity(right, left) == expected
 
 
 def test_no_common_word_is_no_pair() -> None:
