@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.factories import FILES, make_finding, make_review
-from workers.core.clustering import cluster, link_completely, link_on_average
+from workers.core.clustering import cluster, joint_severity, link_completely, link_on_average
 from workers.core.consensus import tally
-from workers.core.finding import NOWHERE, Finding
+from workers.core.finding import NOWHERE, Finding, Severity
 from workers.core.probability import SCORECARD, SIGNS, Scorecard, signs_of
-from workers.core.similarity import REMARK_RULE, pair_signs, similarity
+from workers.core.similarity import REMARK_RULE, RemarkRule, pair_signs, same_claim, similarity
 from workers.core.weights import Record
 
 CRASH = "i.content is nil for RSS items without content, so i.content.scrub raises NoMethodError"
@@ -76,6 +76,28 @@ def test_signs_of_a_pair_by_hand() -> None:
 )
 def test_words_are_compared_by_their_stems(left: str, right: str, expected: float) -> None:
     assert similarity(left, right) == similarity(right, left) == expected
+
+
+def test_a_likeness_is_a_probability_and_a_rule_may_be_another() -> None:
+    even = RemarkRule(intercept=0.0, slopes=(0.0, 0.0, 0.0), least=0.6)
+    assert even.likenesses(("nil cache", "nil race")) == {(0, 1): 0.5}  # log-odds 0
+    remarks = [make_review("rigor", remark(CRASH)), make_review("edges", remark(CRASH, reviewer="edges"))]
+    assert len(tally(remarks, None).claims) == 1
+    assert len(tally(remarks, None, rule=even).claims) == 2
+
+
+def test_the_same_weakness_at_one_place_asks_for_a_fifth_of_the_words() -> None:
+    """One of five words and five: 2 · 1 / 10."""
+    left, right = "nil alpha bravo charlie delta", "nil echo foxtrot golf hotel"
+    assert same_claim(make_finding(left, cwe=22), make_finding(right, cwe=22))
+    assert not same_claim(make_finding(left, cwe=22), make_finding(right, cwe=23))
+    assert not same_claim(make_finding(left), make_finding(right))
+    assert not same_claim(make_finding(left, cwe=22), make_finding(f"{right} india", cwe=22))
+
+
+def test_a_head_counts_with_its_worst_remark_whichever_came_first() -> None:
+    worse, milder = make_finding(severity=Severity.HIGH), make_finding(severity=Severity.LOW)
+    assert joint_severity([worse, milder]) is joint_severity([milder, worse]) is Severity.HIGH
 
 
 def test_no_common_word_is_no_pair() -> None:
