@@ -127,6 +127,20 @@ def test_average_linkage_by_hand() -> None:
     assert link_completely(4, {(0, 1): 0.9, (0, 2): 0.8}) == [[0, 1], [2], [3]]
 
 
+def test_the_most_alike_are_joined_first() -> None:
+    assert link_completely(3, {(0, 1): 0.5, (1, 2): 0.9}) == [[0], [1, 2]]
+    alike = {(0, 1): 0.9, (0, 2): 0.8, (1, 2): 0.7, (3, 4): 0.6}
+    assert link_completely(5, alike) == [[0, 1, 2], [3, 4]]
+
+
+def test_a_group_is_as_alike_as_its_members_are_on_average() -> None:
+    # 0 is like 1 and 2 by (0.3 + 0.3) / 2.
+    assert link_on_average(3, {(1, 2): 0.9, (0, 1): 0.3, (0, 2): 0.3}, 0.4) == [[0], [1, 2]]
+    # 2 is like 0 by nothing and like 1 by 0.3: 0.15.
+    assert link_on_average(3, {(0, 1): 0.9, (1, 2): 0.3}, 0.4) == [[0, 1], [2]]
+    assert link_on_average(3, {(0, 1): 0.9, (1, 2): 0.3}, 0.15) == [[0, 1, 2]]
+
+
 PAIRS = st.dictionaries(
     st.tuples(st.integers(0, 5), st.integers(0, 5)).filter(lambda pair: pair[0] < pair[1]),
     st.floats(0.0, 1.0),
