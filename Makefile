@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test check audit coverage format bench gate chaos two-hosts compose-env compose-proof streaming screenshots delivery clean
+.PHONY: help install run up test mutate check audit coverage format bench gate chaos two-hosts compose-env compose-proof streaming screenshots delivery clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -26,6 +26,13 @@ up: install ## start everything and keep it serving
 
 test: install ## all tests; services are embedded unless CONSENSUS_TEST_* point at yours
 	$(BIN)/python -m pytest -q
+
+# One process at low priority. PART=core mutates one part, `MUTANTS=` any pattern of mutmut's names; results are
+# kept in mutants/, and what was tried is not tried again unless it is named.
+MUTANTS ?= $(if $(PART),workers.$(PART).*)
+mutate: install ## whether the unit tests notice mutants of core, agentlens and more (hours; PART=core for one)
+	nice -n 10 $(BIN)/python -m mutmut run --max-children 1 $(if $(MUTANTS),'$(MUTANTS)')
+	@$(BIN)/python benchmarks/mutation.py --only '$(PART)'
 
 check: install ## lint, types, import contracts
 	$(BIN)/ruff check .
@@ -78,4 +85,4 @@ screenshots: install ## pictures of every page into docs/screenshots; needs chro
 	$(BIN)/python -m tests.e2e.web.screenshots docs/screenshots
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache mutants build *.egg-info

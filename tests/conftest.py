@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import redis
 import structlog
-from hypothesis import settings
+from hypothesis import Phase, settings
 from sqlalchemy import delete
 
 from tests.cpu_time import within_cpu_seconds
@@ -29,6 +29,10 @@ from workers.providers.registry import PROVIDERS
 
 # The same examples on every machine, and no claim about how fast it is: that is what `within_cpu_seconds` is for.
 settings.register_profile("repository", deadline=None, derandomize=True, max_examples=60)
+# Of a mutant only the first failure counts: making its example small takes most of the time.
+settings.register_profile(
+    "mutation", parent=settings.get_profile("repository"), phases=(Phase.explicit, Phase.generate)
+)
 settings.load_profile("repository")
 
 #: Real logs of agents lie beside the checkout, not in it (their licences, their size).

@@ -92,7 +92,7 @@ def triage(
         # A reviewer has one word an alarm; where it said two things, the more careful one counts.
         have = said.setdefault(judgement.alarm_id, {})
         known = have.get(judgement.reviewer)
-        if known is None or _care(judgement) > _care(known):
+        if known is None or _care(judgement, artefact) > _care(known, artefact):
             have[judgement.reviewer] = judgement
     return tuple(
         _fate(alarm, list(said.get(alarm.alarm_id, {}).values()), reviews, artefact, policy, never_dismiss)
@@ -183,8 +183,12 @@ def _kept(
     return f"kept: {', '.join(parts)}"
 
 
-def _care(judgement: Judgement) -> int:
-    return ("benign", "uncertain", "exploitable").index(judgement.word)
+def _care(judgement: Judgement, artefact: Evidenced) -> tuple[int, bool, str]:
+    """How much a word keeps the alarm: a quote that stands gives weight to an accusation, and its lack to a doubt.
+    Between equals it is the text that decides, so that none counts for having come first."""
+    is_accusation = judgement.word == "exploitable"
+    word = ("benign", "uncertain", "exploitable").index(judgement.word)
+    return word, is_verified(judgement, artefact) is is_accusation, repr(judgement)
 
 
 def _span(span: Span) -> dict[str, Any]:

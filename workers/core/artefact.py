@@ -10,7 +10,8 @@ from collections.abc import Mapping
 MAX_FILES = 64
 MAX_ARTEFACT_CHARACTERS = 1_000_000
 
-#: Characters that some file system refuses or that would break out of the prompts' `path="…"`.
+#: Characters that some file system refuses, the mark of a drive (`C:`) among them, or that would break out of the
+#: prompts' `path="…"`.
 _RESERVED = frozenset('"<>|?*:')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -39,7 +40,7 @@ def path_problem(path: str) -> str | None:
         return "holds control or invisible characters"
     if _RESERVED & set(path):
         return f"holds one of {' '.join(sorted(_RESERVED))}"
-    if "\\" in path or path.startswith(("/", "~")) or re.match(r"[A-Za-z]:", path):
+    if "\\" in path or path.startswith(("/", "~")):
         return "is not a relative path with forward slashes"
     if any(part in {"", ".", ".."} for part in path.split("/")):
         return "has an empty, '.' or '..' part"

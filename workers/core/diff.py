@@ -101,6 +101,8 @@ class _Reader:
         header = self.at
         old, new = int(match[2] or 1), int(match[4] or 1)
         number = int(match[3]) + (new == 0)
+        if number == 0:
+            raise self._problem("puts lines at line 0; lines count from 1")
         first, gone = number, []
         kept: dict[int, str] = {}
         taken: list[Removed] = []
@@ -144,9 +146,7 @@ class _Reader:
         start, end = (first, last) if kept else (max(1, first - 1), max(1, first - 1))
         self.lines[self.path].setdefault(start, "")
         above.append(Span(path=self.path, start=start, end=end))
-        self.removed[self.path] += [
-            dataclasses.replace(item, before=max(item.before, start)) for item in taken
-        ]
+        self.removed[self.path] += taken
 
     def _leave_out(self, path: str, reason: str) -> None:
         shown = path if path.isprintable() else repr(path)[1:-1]
@@ -165,8 +165,7 @@ class _Reader:
 
 def _name(line: str) -> str:
     """The path of a `--- a/x` or `+++ b/x` line, without the time stamp that `diff -u` adds."""
-    name = _unquoted(line[4:].partition("\t")[0].strip())
-    return name if name == "/dev/null" else re.sub(r"^[ab]/", "", name)
+    return re.sub(r"^[ab]/", "", _unquoted(line[4:].partition("\t")[0].strip()))
 
 
 def _second_name(header: str) -> str:

@@ -46,7 +46,7 @@ _DEFINITION = re.compile(
     r"|pub(?:\(\w+\))?) +)*(?:def|class|function|func|fn|fun|interface|struct|enum|trait|impl|module|namespace|sub)\b)"
 )
 #: Longer comments are text of their own.
-_MOST_ATTACHED_LINES = 20
+_MOST_ATTACHED_LINES = 21
 _ATTACHED = re.compile(r"\s*(?:@|#|//|/\*|\*|--)")
 
 
@@ -127,7 +127,7 @@ def choose(
 
 def cut(lines: Sequence[str], span: Span, *, most_tokens: int) -> list[Span]:
     """The span in pieces that begin where a definition does; one above `most_tokens` is cut between lines."""
-    starts = [span.start, *(at for at in _boundaries(lines, span) if at > span.start), span.end + 1]
+    starts = [span.start, *_boundaries(lines, span), span.end + 1]
     pieces: list[Span] = []
     for start, end in itertools.pairwise(starts):
         whole = Span(path=span.path, start=start, end=end - 1)
@@ -228,7 +228,7 @@ def _boundaries(lines: Sequence[str], span: Span) -> Iterator[int]:
 def _leads_to_definition(lines: Sequence[str], number: int, last: int) -> bool:
     """Whether the line begins the decorators and comments directly above a definition."""
     at = number
-    while at <= min(last, number + _MOST_ATTACHED_LINES) and _ATTACHED.match(lines[at - 1]):
+    while at < min(last + 1, number + _MOST_ATTACHED_LINES) and _ATTACHED.match(lines[at - 1]):
         at += 1
     return number < at <= last and _DEFINITION.match(lines[at - 1]) is not None
 

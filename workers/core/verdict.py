@@ -165,10 +165,7 @@ def decide(case: Case) -> Verdict:
     dossiers = _dossiers(case)
     judged = case.judged
     if judged is None:
-        judged = tuple(
-            judge(claim, dossiers.get(claim.claim_id, Dossier()), changes, policy)
-            for claim in case.tally.claims
-        )
+        judged = tuple(judge(claim, dossiers[claim.claim_id], changes, policy) for claim in case.tally.claims)
     claims = judged + _injections(case)
     not_reviewed, thinly_reviewed = unseen(
         [case.hidden.get(review.reviewer, ()) for review in case.reviews], heads=case.policy.quorum.heads

@@ -9,20 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.factories import make_claim
 from workers.core.answers import (
     MAX_FINDINGS,
     CoderAnswer,
     ConsensusAnswer,
     LeadAnswer,
+    RefutationAnswer,
     ReviewAnswer,
     parse,
     to_proposals,
+    to_refutation,
     to_review,
     to_rulings,
 )
 from workers.core.artefact import Span
 from workers.core.consensus import Proposal
-from workers.core.finding import Finding, Severity
+from workers.core.finding import Evidence, Finding, Review, Severity
+from workers.core.judgement import Ruling
+from workers.core.refutation import Refutation
 from workers.core.reply_repair import MalformedReplyError
 
 FINDING: dict[str, Any] = {
@@ -60,9 +65,17 @@ def refusal(model: type[Any], value: Any) -> str:
         ({"cwe": 89}, "cwe", 89),
         ({"cwe": "none"}, "cwe", None),
         ({"cwe": "9" * 6000}, "cwe", None),
+        ({"cwe": "CWE-99999"}, "cwe", 99_999),
+        ({"cwe": "CWE-100000"}, "cwe", None),
         ({"confidence": "very"}, "confidence", None),
         ({"confidence": 7}, "confidence", None),
         ({"confidence": 0.5}, "confidence", 0.5),
+        ({"confidence": 0}, "confidence", 0.0),
+        ({"confidence": 1}, "confidence", 1.0),
+        ({"confidence": 1.01}, "confidence", None),
+        ({"confidence": -0.01}, "confidence", None),
+        ({"category": 7}, "category", "7"),
+        ({"category": " "}, "category", "correctness"),
         ({"category": None}, "category", "correctness"),
         ({"category": " Edge-Case "}, "category", "edge-case"),
         ({"claim": "  it crashes "}, "claim", "it crashes"),
@@ -100,6 +113,7 @@ def test_substance_is_not(changes: dict[str, Any], place: str) -> None:
     [
         (ReviewAnswer, {}, "findings: "),
         (ReviewAnswer, {"findings": "none"}, "findings: "),
+        (ReviewAnswer, {"findings": [], "summary": ["a"]}, "summary: "),
         (ConsensusAnswer, {"merges": [{"claims": []}]}, "merges.0.claims: "),
         (LeadAnswer, {"files": {"a.py": "x"}, "rulings": [{"claim": "C1", "ruling": "killed"}]}, "rulings.0"),
         (CoderAnswer, {"files": {}}, "files: "),
@@ -122,6 +136,13 @@ def test_a_refusal_is_short_and_storable_whatever_the_key(key: str) -> None:
     sentence.encode()
 
 
+def test_a_refusal_shows_eighty_characters_of_a_key_and_says_that_it_cut_it() -> None:
+    assert refusal(CoderAnswer, {"files": {"k" * 80: 5}}).startswith(f"files.{'k' * 80}: ")
+    assert refusal(CoderAnswer, {"files": {"k" * 81: 5}}).startswith(f"files.{'k' * 80}…: ")
+    assert refusal(CoderAnswer, {"files": {"\n" * 81: 5}}).startswith("files." + "\\n" * 80 + "…: ")
+    assert refusal(CoderAnswer, []).startswith("the object: ")
+
+
 def test_a_reviewer_s_findings_beyond_the_limit_are_noise() -> None:
     answer = parse(ReviewAnswer, {"findings": [FINDING] * (MAX_FINDINGS + 5)})
     review = to_review(answer, reviewer="rigor", model="p/m", family="f", pass_number=2)
@@ -135,11 +156,74 @@ def test_evidence_without_a_path_is_of_the_finding_s_file() -> None:
     assert finding_of(evidence=[{"quote": "x"}]).evidence[0].path == "a.py"
 
 
+def test_every_field_of_a_review_arrives_where_it_belongs() -> None:
+    finding = {
+        **FINDING,
+        "category": "Security",
+        "cwe": "CWE-22",
+        "confidence": 0.25,
+        "location": {"path": "a.py", "start": 3, "end": 4, "symbol": "f"},
+        "evidence": [{"path": "b.py", "line": 7, "quote": "open(path)"}],
+        "suggested_test": "assert f() == 1",
+        "suggested_fix": "check the path",
+    }
+    answer = parse(ReviewAnswer, {"findings": [finding], "summary": "one hole"})
+
+    assert to_review(answer, reviewer="rigor", model="p/m", family="f") == Review(
+        reviewer="rigor",
+        model="p/m",
+        family="f",
+        summary="one hole",
+        findings=(
+            Finding(
+                finding_id="rigor/1/1",
+                reviewer="rigor",
+                pass_number=1,
+                claim="it crashes",
+                category="security",
+                cwe=22,
+                severity=Severity.MEDIUM,
+                confidence=0.25,
+                span=Span(path="a.py", start=3, end=4),
+                symbol="f",
+                evidence=(Evidence(path="b.py", line=7, quote="open(path)"),),
+                suggested_test="assert f() == 1",
+                suggested_fix="check the path",
+            ),
+        ),
+    )
+
+
+def test_every_field_of_a_refutation_arrives_and_a_quote_without_a_file_is_of_the_claim_s() -> None:
+    quotes = [{"line": 2, "quote": "x = 1"}, {"path": "b.py", "line": 5, "quote": "y = 2"}]
+    given_answer = {
+        "verdict": " Killed",
+        "ground": "INTENDED",
+        "reason": "the spec says so",
+        "evidence": quotes,
+    }
+
+    assert to_refutation(parse(RefutationAnswer, given_answer), make_claim("C4"), family="elm") == Refutation(
+        claim_id="C4",
+        word="killed",
+        ground="intended",
+        reason="the spec says so",
+        evidence=(
+            Evidence(path="a.py", line=2, quote="x = 1"),
+            Evidence(path="b.py", line=5, quote="y = 2"),
+        ),
+        family="elm",
+    )
+
+
 def test_no_names_and_an_empty_list_of_names_are_told_apart() -> None:
-    answer = parse(ConsensusAnswer, {"merges": [{"claims": ["C1"]}, {"claims": ["C2"], "flagged_by": []}]})
+    answer = parse(
+        ConsensusAnswer,
+        {"merges": [{"claims": ["C1"]}, {"claims": ["C2"], "text": "it leaks", "flagged_by": []}]},
+    )
     assert to_proposals(answer) == (
         Proposal(claim_ids=("C1",), flagged_by=None),
-        Proposal(claim_ids=("C2",), flagged_by=()),
+        Proposal(claim_ids=("C2",), text="it leaks", flagged_by=()),
     )
 
 
@@ -151,6 +235,21 @@ def test_the_lead_s_last_word_on_a_claim_counts() -> None:
     (ruling,) = to_rulings(parse(LeadAnswer, {"files": {"a.py": "x"}, "rulings": rulings}))
     assert ruling.ruling == "fixed"
     assert ruling.changed == (Span(path="a.py", start=4, end=4),)
+
+
+def test_every_field_of_a_ruling_arrives() -> None:
+    changed = [{"path": "a.py", "start": 4, "end": 6}, {"path": "b.py", "start": 9, "end": 2}]
+    item = {"claim": "C1", "ruling": "dismissed", "reason": "a joke", "override": True, "changed": changed}
+    rulings = to_rulings(parse(LeadAnswer, {"files": {}, "rulings": [item, {**item, "claim": "C2"}]}))
+
+    assert [ruling.claim_id for ruling in rulings] == ["C1", "C2"]
+    assert rulings[0] == Ruling(
+        claim_id="C1",
+        ruling="dismissed",
+        reason="a joke",
+        override=True,
+        changed=(Span(path="a.py", start=4, end=6), Span(path="b.py", start=9, end=9)),
+    )
 
 
 JSON = st.recursive(

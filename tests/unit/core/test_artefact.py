@@ -62,6 +62,24 @@ def test_only_plain_relative_paths_name_a_file(path: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("", "is empty or longer than 255 characters"),
+        ("a" * 256, "is empty or longer than 255 characters"),
+        ("a\nb", "holds control or invisible characters"),
+        ("a|b", 'holds one of " * : < > ? |'),
+        ("a:b", 'holds one of " * : < > ? |'),
+        ("/a", "is not a relative path with forward slashes"),
+        ("~a", "is not a relative path with forward slashes"),
+        ("a\\b", "is not a relative path with forward slashes"),
+        ("a//b", "has an empty, '.' or '..' part"),
+    ],
+)
+def test_a_path_is_refused_with_what_is_wrong(path: str, problem: str) -> None:
+    assert path_problem(path) == problem
+
+
+@pytest.mark.parametrize(
     "path",
     [
         "a",
@@ -93,6 +111,16 @@ def test_a_path_that_passes_stays_inside_its_folder(path: str) -> None:
 def test_a_file_cannot_also_be_a_folder() -> None:
     assert files_problem({"a": "x", "a/b/c": "y"}) == "file path 'a/b/c' lies in 'a', which is a file itself"
     assert files_problem({"a.py": "x", "a/b": "y"}) is None
+    assert (
+        files_problem({"a/b": "x", "a/b/c": "y"}) == "file path 'a/b/c' lies in 'a/b', which is a file itself"
+    )
+
+
+def test_a_sentence_shows_eighty_characters_of_a_path() -> None:
+    long = "a" * 90
+    assert files_problem({f"{long}/b": "x", long: "y"}) == (
+        f"file path '{'a' * 80}' lies in '{'a' * 80}', which is a file itself"
+    )
 
 
 def test_limits_hold_at_the_exact_number() -> None:

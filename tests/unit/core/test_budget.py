@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from decimal import Decimal
+from decimal import ROUND_UP, Decimal, localcontext
 
 import pytest
 from hypothesis import given
@@ -21,6 +21,7 @@ from workers.core.budget import (
     likely_tokens,
     most_tokens,
     overshoot,
+    plain,
     refusal,
     worst_case,
 )
@@ -57,11 +58,34 @@ def test_without_prices_for_the_cache_its_tokens_cost_what_input_does() -> None:
             "0.000024",
         ),  # 1.2 + 22.5
         (Usage(input_tokens=-5, output_tokens=-7, cached_input_tokens=-1), "0"),
+        (Usage(input_tokens=10, cached_input_tokens=-1, cache_write_input_tokens=-1), "0.000030"),
         (Usage(input_tokens=10**12), str(MOST_USD)),
     ],
 )
 def test_absurd_counts_give_a_bill_that_a_column_holds(usage: Usage, cost: str) -> None:
     assert bill_usd(DEAR, usage) == Decimal(cost)
+
+
+def test_a_bill_is_rounded_to_the_even_millionth_and_a_worst_case_up() -> None:
+    """Half a millionth of a dollar a token: three tokens are 1.5 millionths, five are 2.5."""
+    half = make_price("0.5", "0.5")
+    assert bill_usd(half, Usage(input_tokens=3)) == Decimal("0.000002")
+    assert bill_usd(half, Usage(input_tokens=5)) == Decimal("0.000002")
+    assert worst_case(half, input_tokens=5, output_tokens=0).usd == Decimal("0.000003")
+    tenth = make_price("0.1", "0.1")
+    assert worst_case(tenth, input_tokens=1, output_tokens=0).usd == Decimal("0.000001")
+    assert bill_usd(tenth, Usage(input_tokens=1)) == Decimal(0)
+    assert bill_usd(None, Usage(input_tokens=3)) is None
+    with localcontext(rounding=ROUND_UP):
+        assert bill_usd(half, Usage(input_tokens=5)) == Decimal("0.000002"), "whoever else is counting"
+
+
+@pytest.mark.parametrize(
+    ("usd", "shown"),
+    [(None, "-"), ("0", "0"), ("1.500000", "1.5"), ("100", "100"), ("0.000001", "0.000001")],
+)
+def test_money_is_written_as_people_write_it(usd: str | None, shown: str) -> None:
+    assert plain(None if usd is None else Decimal(usd)) == shown
 
 
 def test_a_long_prompt_has_rates_of_its_own() -> None:
@@ -82,6 +106,8 @@ def test_the_worst_case_pays_the_dearest_input() -> None:
         input_tokens=1000, output_tokens=100, usd=Decimal("0.005250")
     )
     assert worst_case(None, input_tokens=1, output_tokens=1).usd is None
+    cheap_cache = make_price("3", "15", cached_input_usd="0.3", cache_write_usd="1")
+    assert worst_case(cheap_cache, input_tokens=1000, output_tokens=0).usd == Decimal("0.003")
 
 
 def test_tokens_of_a_text_are_estimated_low_and_high() -> None:
@@ -121,13 +147,18 @@ def test_tokens_run_out_by_themselves() -> None:
     assert refusal(held, amount(None, 10), is_lead=False) is None
     refused = refusal(held, amount(None, 11), is_lead=False)
     assert refused is not None
-    assert (refused.unit, "100 tokens" in refused.sentence()) == ("tokens", True)
+    assert refused.unit == "tokens"
+    assert refused.sentence() == (
+        "the run's budget of 100 tokens has no room for a call of up to 11: 60 spent, 0 promised to calls "
+        "under way, 30 kept for the lead"
+    )
 
 
 def test_without_a_price_a_budget_in_dollars_admits_nothing_and_one_in_tokens_does() -> None:
     refused = refusal(account("5"), amount(None, 1), is_lead=False)
     assert refused is not None
     assert refused.unit == "price"
+    assert refused.sentence() == ("no price is known for it, so the run's budget in dollars cannot be kept")
     assert refusal(account(None, 5), amount(None, 1), is_lead=False) is None
 
 

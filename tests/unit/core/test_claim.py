@@ -104,6 +104,22 @@ def test_a_head_that_repeats_itself_is_steady_but_one_head() -> None:
     assert not is_noise(claim)
 
 
+def test_a_claim_takes_the_first_category_and_no_head_is_steadier_than_steady() -> None:
+    findings = [
+        make_finding(category=category, pass_number=number, number=number)
+        for number, category in enumerate(("style", "correctness"), 1)
+    ]
+    # Seen in two passes of one that there was.
+    (claim,) = tally([make_review("rigor", *findings)], FILES).claims
+    assert (claim.category, claim.self_consistency, claim.passes_seen) == ("correctness", 1.0, 2)
+
+
+def test_what_is_not_counted_says_whose_it_was() -> None:
+    (item,) = tally([make_review("rigor", make_finding(line=99))], FILES).unsupported
+    assert (item.reviewer, item.finding_id) == ("rigor", "rigor/1/1")
+    assert item.reason == "lines 99-99 are outside the file's 10"
+
+
 def test_two_heads_in_one_pass_each_are_no_noise() -> None:
     text = "the sum overflows"
     reviews = [merge_passes([a_pass(name, 1, text), a_pass(name, 2)]) for name in ("rigor", "edges")]
@@ -124,6 +140,14 @@ def test_passes_change_no_agreement(seen: list[bool]) -> None:
     ).claims
     assert (claim.agreement, claim.weighted_agreement) == (once.agreement, once.weighted_agreement)
     assert claim.self_consistency == round(sum(seen) / len(seen), 3)
+
+
+def test_what_the_passes_summed_up_is_kept_line_by_line() -> None:
+    passes = [
+        dataclasses.replace(a_pass("rigor", number), summary=summary)
+        for number, summary in enumerate(("first", "", "third"), 1)
+    ]
+    assert merge_passes(passes).summary == "first\nthird"
 
 
 def test_passes_of_two_reviewers_are_not_one_review() -> None:

@@ -57,6 +57,12 @@ def test_comments_blanks_and_layout_are_no_change(path: str, before: str, after:
         ("a.py", 's = """a\nb\n"""\n', 's = """a\nc\n"""\n', [(1, 3)]),
         ("a.js", 'u = "http://a";\n', 'u = "http://b";\n', [(1, 1)]),
         ("a.js", "`a\nb`\n", "`a\nc`\n", [(2, 2)]),
+        ("a.js", 's = "a b";\n', 's = "a  b";\n', [(1, 1)]),
+        ("a.py", "if a:\n  b()\nc()\n", "if a:\n  b()\n  c()\n", [(3, 3)]),  # depth is meaning
+        ("a.py", "if a:\n  b()\nc()\nc()\n", "if a:\n  b()\n  c()\nc()\n", [(3, 3)]),
+        ("a.py", "x = (\n  1)\n", "y = (\n  1)\n", [(1, 2)]),
+        ("a.py", "x\\\n= 1\n", "y\\\n= 1\n", [(1, 2)]),
+        ("a.py", "c()\n", "if a:\n  b()\nc()\n", [(1, 2)]),
         ("a.css", "#one { }\n", "#two { }\n", [(1, 1)]),
         ("notes.md", "# One\n", "# Two\n", [(1, 1)]),
         ("a.py", "x = (1\n", "x = (2\n", [(1, 1)]),
@@ -66,6 +72,23 @@ def test_a_change_of_meaning_is_found_on_its_lines(
     path: str, before: str, after: str, expected: list[tuple[int, int]]
 ) -> None:
     assert spans(before, after, path) == expected
+
+
+def test_what_is_the_same_at_both_ends_is_no_part_of_a_change() -> None:
+    body = "\n".join(f"a{number} = {number}" for number in range(300))
+    assert spans(f"{body}\nx = 1\ny = 1\nz = 1\n", f"{body}\nx = 1\ny = 2\nz = 1\n") == [(302, 302)]
+    assert spans(f"x = 1\n{body}\n", f"x = 2\n{body}\n") == [(1, 1)]
+
+
+def test_a_line_that_stands_there_often_is_compared_like_any_other() -> None:
+    """A matcher that passes over frequent lines of long texts would find all of them changed."""
+    before = "p = 1\n" + "x = 1\n" * 205 + "q = 1\n"
+    assert spans(before, "p = 2\n" + "x = 1\n" * 205 + "q = 2\n") == [(1, 1), (207, 207)]
+
+
+def test_two_dashes_begin_a_comment_only_where_the_language_has_them() -> None:
+    assert spans("i--;\n", "i--; j\n", "notes.md") == [(1, 1)]
+    assert spans("i--;\n", "i--; j\n", "a.lua") == []
 
 
 def test_a_deletion_is_a_change_of_the_two_lines_around_the_gap() -> None:
@@ -79,6 +102,20 @@ def test_a_deletion_is_a_change_of_the_two_lines_around_the_gap() -> None:
 def test_a_new_file_is_changed_throughout_and_a_vanished_one_has_no_lines() -> None:
     assert changed_spans({}, {"a.py": "x = 1\n\ny = 2\n"}) == (Span(path="a.py", start=1, end=3),)
     assert changed_spans({"a.py": "x = 1\n"}, {}) == ()
+
+
+def test_a_new_file_is_changed_whatever_it_holds() -> None:
+    assert changed_spans({}, {"a.js": "XXXX\n"}) == (Span(path="a.js", start=1, end=1),)
+
+
+def test_files_that_are_the_same_are_passed_over() -> None:
+    before = {"a.py": "x = 1\n", "b.py": "x = 1\n", "c.py": "a = 1\nb = 2\nc = 3\nd = 4\ne = 5\n"}
+    after = {**before, "b.py": "x = 2\n", "c.py": "a = 1\nb = 2\nd = 4\ne = 5\n"}
+    # What is gone from c.py stood between its lines 2 and 3.
+    assert changed_spans(before, after) == (
+        Span(path="b.py", start=1, end=1),
+        Span(path="c.py", start=2, end=3),
+    )
 
 
 def test_spans_come_by_path_and_name_only_files_of_the_new_version() -> None:

@@ -19,6 +19,11 @@ def test_the_digits_are_the_clock_and_then_chance() -> None:
     # 1 ms is 1 << 80; 80 = 16·5, so the 17th digit from the right is 1, and 26 digits in all.
     at = dt.datetime(1970, 1, 1, 0, 0, 0, 1000, tzinfo=dt.UTC)
     assert make_id("run", at, ZERO) == "run_" + "0" * 9 + "1" + "0" * 16
+    # 2026-01-01T00:00:00Z is 1,767,225,600,000 ms, in base 32: 1 19 13 27 13 21 10 0 0.
+    digits = [0, 1, 19, 13, 27, 13, 21, 10, 0, 0]
+    assert sum(digit * 32**place for place, digit in enumerate(reversed(digits))) == 1_767_225_600_000
+    new_year = make_id("run", dt.datetime(2026, 1, 1, tzinfo=dt.UTC), ZERO)
+    assert new_year == "run_01kdvdna00" + "0" * 16
     assert make_id("run", at, bytes(9) + b"\x1f") == "run_" + "0" * 9 + "1" + "0" * 15 + "z"
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.cpu_time import within_cpu_seconds
 from tests.factories import FILES, make_finding, make_review
+from workers.core.artefact import Span
 from workers.core.consensus import tally
 from workers.core.finding import Severity
 from workers.core.injection import MAX_INJECTIONS, injection_claims, injections
@@ -86,6 +87,24 @@ def test_code_that_is_only_about_prompts_is_left_alone(line: str) -> None:
     assert injections({"a.py": line}) == ()
 
 
+@pytest.mark.parametrize(
+    ("line", "quote"),
+    [
+        ("  </spec> \t", "</spec>"),
+        ("x\u202ey", "x\\u{202e}y"),
+        ("</spec>" + "x" * 193, "</spec>" + "x" * 193),  # 200 characters
+        ("</spec>" + "x" * 194, "</spec>" + "x" * 193),
+        ("</spec>\u202e" + "x" * 185, "</spec>\\u{202e}" + "x" * 185),  # 7 + 8 + 185
+        ("</spec>\u202e" + "x" * 186, "</spec>\\u{202e}" + "x" * 184 + "…"),
+        # Written out it has 200 + 7 characters: it is cut, and says so.
+        ("</spec>\u202e" + "x" * 192, "</spec>\\u{202e}" + "x" * 184 + "…"),
+    ],
+)
+def test_a_quote_is_the_line_in_two_hundred_printable_characters(line: str, quote: str) -> None:
+    (found,) = injections({"a.py": line})
+    assert found.quote == quote
+
+
 def test_the_list_is_bounded_and_in_order() -> None:
     files = {"b.py": "</spec>\n" * 30, "a.py": "</spec>\n"}
     found = injections(files)
@@ -106,6 +125,8 @@ def test_a_long_line_made_to_be_slow_is_not() -> None:
 def test_claims_of_injections_are_flagged_by_nobody() -> None:
     (claim,) = injection_claims({"a.py": HOSTILE[0]}, Severity.HIGH)
     assert (claim.claim_id, claim.category, claim.severity) == ("I1", "injection", Severity.HIGH)
+    assert (claim.span, claim.finding_ids) == (Span(path="a.py", start=1, end=1), ())
+    assert claim.text == f"The text orders whoever reads it to forget its instructions: {HOSTILE[0]}"
     assert (claim.flagged_by, claim.families, claim.agreement, claim.weighted_agreement) == ((), (), 0.0, 0.0)
 
 
@@ -141,5 +162,8 @@ def test_an_injection_is_told_at_the_policy_s_severity_and_changes_no_outcome(
     (told,) = dirty.claims[len(clean.claims) :]
     assert (told.claim.claim_id, told.claim.severity.word, told.claim.span.start) == ("I1", severity, 11)
     assert (told.state, told.stands, told.is_agreed) == (ClaimState.ADVISORY, False, False)
+    assert told.why == (
+        "found by code, not by a vote: text that addresses the reviewers is data, and changes no verdict"
+    )
     assert dirty.notes == (*clean.notes, "injection_found")
     assert dirty.coverage == dataclasses.replace(clean.coverage)

@@ -17,9 +17,11 @@ from workers.core.judgement import (
     Dossier,
     FixCheck,
     FixWord,
+    JudgedClaim,
     Proved,
     Ruling,
     RulingWord,
+    Spent,
     judge,
 )
 from workers.core.proof import Proof
@@ -110,7 +112,11 @@ def test_a_test_decides_and_where_none_does_the_votes_stay(
 def test_a_reproduced_claim_is_fixed_when_its_test_passes_and_only_then(word: RulingWord) -> None:
     known = proved(Proof.REPRODUCED)
 
-    assert end(AGREED, proved=known, ruling=ruling(word), fix=fix(FixWord.FIXED)) == (ClaimState.FIXED, False)
+    fixed = judge(
+        AGREED, Dossier(proved=known, ruling=ruling(word), fix=fix(FixWord.FIXED)), CHANGED, Policy()
+    )
+    assert (fixed.state, fixed.stands) == (ClaimState.FIXED, False)
+    assert fixed.why == "reproduced; its test passes on the signed code"
     assert end(AGREED, proved=known, ruling=ruling(word), fix=fix(FixWord.STANDS)) == (
         ClaimState.UPHELD,
         True,
@@ -125,7 +131,8 @@ def test_a_fix_that_could_not_be_run_is_believed_where_it_points_and_marked() ->
         Policy(),
     )
 
-    assert (judged.state, judged.is_untested_fix) == (ClaimState.FIXED, True)
+    assert (judged.state, judged.is_untested_fix, judged.stands) == (ClaimState.FIXED, True, False)
+    assert judged.why == "the lead changed the lines it points at; not tested"
 
 
 def test_a_reproduced_claim_is_dropped_only_by_an_override_with_a_reason() -> None:
@@ -182,6 +189,51 @@ def test_only_a_test_makes_a_costly_or_a_lone_claim_stand() -> None:
     assert seen == 2 * 3 * 5 * 7 * 4
 
 
+def test_all_that_is_known_of_a_claim_goes_into_its_judgement() -> None:
+    known = Dossier(
+        ruling=ruling("upheld", reason="it is so"),
+        refuted=refuted(),
+        proved=proved(Proof.INCONCLUSIVE),
+        fix=fix(FixWord.STANDS),
+        spent=Spent(claim_id="C1", cost_usd=0.5, seconds=2.0),
+    )
+    assert judge(COSTLY, known, (), Policy()) == JudgedClaim(
+        claim=COSTLY,
+        state=ClaimState.ADVISORY,
+        is_agreed=True,
+        stands=False,
+        why="agreed, but severity high needs a test and there is none: d",
+        ruling="upheld",
+        ruling_reason="it is so",
+        band=Band.WITHSTOOD,
+        refuted=known.refuted,
+        proved=known.proved,
+        fix=known.fix,
+        spent=known.spent,
+    )
+    bare = judge(LONE, Dossier(), (), Policy())
+    assert (bare.is_agreed, bare.ruling, bare.ruling_reason, bare.band) == (False, None, "", None)
+    untested = judge(COSTLY, Dossier(), (), Policy())
+    assert untested.why == "agreed, but severity high needs a test that reproduces it and none was run"
+
+
+@pytest.mark.parametrize(
+    ("known", "why"),
+    [
+        (Dossier(refuted=refuted(Standing.KILLED)), "killed by its refuter on intended: it is meant so"),
+        (Dossier(proved=proved(Proof.NOT_REPRODUCED)), "shown false: d"),
+        (
+            Dossier(proved=proved(Proof.REPRODUCED), ruling=ruling("dismissed", override=True)),
+            "reproduced; the lead overrides the test: because",
+        ),
+        (Dossier(ruling=ruling("fixed")), "the lead changed the lines it points at; not tested"),
+    ],
+)
+def test_what_ended_a_claim_is_told(known: Dossier, why: str) -> None:
+    judged = judge(AGREED, known, CHANGED, Policy())
+    assert (judged.why, judged.stands) == (why, False)
+
+
 def test_what_was_not_done_leaves_no_field_behind() -> None:
     assert set(judge(AGREED, Dossier(), (), Policy()).as_data()) == {
         "claim",
@@ -203,8 +255,8 @@ def test_a_proof_whose_control_nothing_guards_says_so_and_is_never_confirmed() -
 
     assert (unguarded.band, confirmed.band) == (Band.REPRODUCED, Band.CONFIRMED)
     assert (unguarded.stands, confirmed.stands) == (True, True)
-    assert "no other test guards the control" in unguarded.why
-    assert "guards" not in confirmed.why
+    assert unguarded.why == "reproduced by a test: d; no other test guards the control"
+    assert confirmed.why == "reproduced by a test: d"
 
 
 def test_a_run_from_before_guards_were_counted_keeps_its_form() -> None:

@@ -22,10 +22,12 @@ from workers.core.proof import (
     control_problem,
     green,
     guards,
+    hangs,
     is_rule_of,
     judge,
     passes,
     reads_source,
+    setup_fault,
     test_names,
     to_prove,
 )
@@ -79,15 +81,89 @@ def test_a_test_that_fails_on_the_code_and_passes_on_the_control_reproduces() ->
 
 
 def test_the_four_ways_that_a_steady_test_can_end() -> None:
-    assert word(BAD, GOOD) == ("reproduced", "fails_on_code")
-    assert word(GOOD, GOOD) == ("not_reproduced", "passes_on_code")
-    assert word(GOOD, BAD) == ("inconclusive", "control_fails")
     other = cages(ran(failing(message="assert -3 == 3")))
-    assert word(BAD, other) == ("inconclusive", "fails_everywhere")
+    assert judged(BAD, GOOD) == Judged(
+        proof=Proof.REPRODUCED, reason="fails_on_code", detail="assert -1 == 3"
+    )
+    assert judged(GOOD, GOOD) == Judged(
+        proof=Proof.NOT_REPRODUCED, reason="passes_on_code", detail="the test passes on the code as it is"
+    )
+    assert judged(GOOD, BAD) == Judged(
+        proof=Proof.INCONCLUSIVE,
+        reason="control_fails",
+        detail="the test passes on the code and fails on the control",
+    )
+    assert judged(BAD, other) == Judged(
+        proof=Proof.INCONCLUSIVE,
+        reason="fails_everywhere",
+        detail="the test fails on the code and on the control alike",
+    )
 
 
 def test_the_same_message_everywhere_is_one_set_up_fault() -> None:
     assert word(BAD, BAD) == ("inconclusive", "setup_fault")
+    assert judged(BAD, BAD).detail == "every test ends with the same message: assert -1 == 3"
+    hung = cages(FileRun(told=Told.HUNG))
+    assert word(hung, hung) == ("inconclusive", "fails_everywhere"), "two that hang have said nothing"
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("\n assert -1 == 3\n  where -1 = <object at 0x7f>", "assert -1 == 3"),
+        ("m" * 400, "m" * 300),
+        ("", "AssertionError"),
+    ],
+)
+def test_what_a_failure_says_is_its_first_line_and_bounded(message: str, shown: str) -> None:
+    code = cages(ran(case(name="test_two"), failing(message=message)))
+    control = cages(ran(case(name="test_two"), case()))
+    assert judged(code, control).detail == shown
+
+
+def test_one_run_on_each_side_is_enough_to_judge() -> None:
+    assert word(BAD[:1], GOOD[:1]) == ("reproduced", "fails_on_code")
+
+
+def test_a_named_test_that_is_collected_nowhere_shows_nothing() -> None:
+    other = cages(ran(case(name="test_other")))
+    assert word(other, other) == ("inconclusive", "setup_fault")
+
+
+def test_a_failure_without_a_word_is_still_a_failure() -> None:
+    assert judged(cages(ran(failing(message="", error=""))), GOOD).detail == "the test fails"
+    alone = cages(ran(case(name="test_other")))
+    assert judged(alone, GOOD).detail == "no test was collected"
+
+
+@pytest.mark.parametrize(
+    ("cases", "detail"),
+    [
+        ((), "no test was collected"),
+        ((case("skipped"),), "a test was skipped"),
+        ((case("skipped"), failing()), "a test was skipped"),
+        ((case("error", message="boom"),), "the test does not get as far as the code: boom"),
+        ((case("error", error="OSError"),), "the test does not get as far as the code: OSError"),
+        # One of them is a failure, but with the very words of the fixture that broke.
+        (
+            (case("error", message="boom", error="E"), failing("test_two", "boom", error="E")),
+            "every test ends with the same message: boom",
+        ),
+        ((case("error", message="boom", error="E"), failing("test_two", "bang", error="E")), ""),
+        ((case("error", message="boom", error="E"), failing("test_two", "boom", error="F")), ""),
+        ((failing("test_one", "boom"), failing("test_two", "boom")), ""),
+        ((failing(),), ""),
+    ],
+)
+def test_a_set_up_fault_is_told_in_its_own_words(cases: tuple[TestCase, ...], detail: str) -> None:
+    assert setup_fault(ran(*cases), SPEC) == detail
+
+
+def test_what_hangs_has_no_set_up_fault() -> None:
+    assert setup_fault(FileRun(told=Told.HUNG), SPEC) == ""
+    assert hangs([CageRun(files={TEST_PATH: (ran(case()), FileRun(told=Told.HUNG))})])
+    assert not hangs([CageRun(files={TEST_PATH: (ran(case()),)}), CageRun(files={})])
+    assert not hangs([CageRun(files={"test_guard.py": (FileRun(told=Told.HUNG),)})]), "that is not the test"
 
 
 @pytest.mark.parametrize(
@@ -101,6 +177,8 @@ def test_the_same_message_everywhere_is_one_set_up_fault() -> None:
 def test_a_test_that_changes_its_mind_is_flaky(code: list[CageRun]) -> None:
     assert word(code, GOOD) == ("inconclusive", "flaky")
     assert word(BAD, code) == ("inconclusive", "flaky")
+    assert judged(code, GOOD).detail == "on the code the test does not end the same way every time"
+    assert judged(BAD, code).detail == "on the control the test does not end the same way every time"
 
 
 @pytest.mark.parametrize("where", ["code", "control"])
@@ -109,6 +187,7 @@ def test_a_process_that_ends_itself_proves_nothing(where: str) -> None:
     code, control = (died, GOOD) if where == "code" else (BAD, died)
 
     assert word(code, control) == ("inconclusive", "broken")
+    assert judged(code, control).detail == f"on the {where} the process ended without a report of its tests"
 
 
 @pytest.mark.parametrize("where", ["code", "control"])
@@ -116,12 +195,23 @@ def test_who_interferes_with_its_test_is_named_and_proves_nothing(where: str) ->
     tampered = cages(ran(case()), FileRun(told=Told.TAMPERED))
     code, control = (tampered, GOOD) if where == "code" else (BAD, tampered)
 
-    assert word(code, control) == ("inconclusive", f"{where}_tampers")
+    found = judged(code, control)
+    assert (found.proof, found.reason) == (Proof.INCONCLUSIVE, f"{where}_tampers")
+    assert found.detail == f"the {where} interfered with its test"
 
 
 def test_a_cage_without_a_report_proves_nothing() -> None:
-    assert word([CageRun(problem="the cage ended with timed out")], GOOD) == ("inconclusive", "broken")
-    assert word([CageRun(files={TEST_PATH: ()})], GOOD) == ("inconclusive", "broken")
+    ended = CageRun(problem="the cage ended with timed out")
+    for code, control in (([ended], GOOD), (BAD, [ended])):
+        found = judged(code, control)
+        assert (found.proof, found.reason) == (Proof.INCONCLUSIVE, "broken")
+        assert found.detail == "the cage ended with timed out"
+    assert judged([CageRun(problem="p" * 500)], GOOD).detail == "p" * 400
+    kept = {"test_guard.py": GOOD[0].files["test_guard.py"]}
+    for nothing in (CageRun(files={**kept, TEST_PATH: ()}), CageRun(files=kept)):
+        for code, control in (([nothing], GOOD), (BAD, [nothing])):
+            assert word(code, control) == ("inconclusive", "broken")
+            assert judged(code, control).detail == "the test was not run"
 
 
 def test_a_code_that_never_ends_is_reproduced_by_a_test_that_ends_on_the_control() -> None:
@@ -134,6 +224,9 @@ def test_a_test_that_never_came_near_the_lines_shows_nothing_false() -> None:
     away = cages(ran(case(), has_reached=False))
 
     assert word(away, GOOD) == ("inconclusive", "lines_not_reached")
+    assert judged(away, GOOD).detail == "the test passes on the code without reaching its lines"
+    unwatched = cages(ran(case(), has_reached=None))
+    assert word(unwatched, GOOD) == ("not_reproduced", "passes_on_code")
 
 
 def test_a_control_that_breaks_a_green_test_is_no_control() -> None:
@@ -162,6 +255,12 @@ def test_a_guard_that_was_red_before_need_not_be_green_after() -> None:
         ),
         (failing(error="ImportError", message="cannot import name 'add' from 'a' (/workspace/a.py)"), False),
         (failing(error="AttributeError", message="module 'add' has no attribute 'helper'"), True),
+        (failing(error="AttributeError", message="module 'helper' has no attribute 'add'"), False),
+        (failing(error="ModuleNotFoundError", message="No module named 'package.add'"), False),
+        (failing(error="ModuleNotFoundError", message="No module named 'add.helper'"), True),
+        (failing(error="SyntaxError", message="invalid syntax"), True),
+        (failing(error="ImportError", message="cannot import name 'add"), False),
+        (failing(error="NameError", message="name 'ad' is not defined"), True),
         (failing(error="NameError", message="name 'x' is not defined", raised_in="a.py"), False),
         (failing(error="NameError", message="name 'x' is not defined"), True),
         (case("skipped"), True),
@@ -223,6 +322,9 @@ def test_green_is_what_passes_in_every_run_of_every_cage() -> None:
     assert green([always, once], GUARD) == frozenset()
     assert green([always, CageRun(problem="gone")], GUARD) == frozenset()
     assert green([CageRun(files={})], GUARD) == frozenset()
+    two = {**GUARD, "test_more.py": "def test_more():\n    pass\n"}
+    both = CageRun(files={**always.files, "test_more.py": (ran(case(name="test_more")),)})
+    assert green([both], two) == {"test_guard.py::test_guard", "test_more.py::test_more"}
 
 
 def test_named_tests_are_found_without_running_anything() -> None:
@@ -231,14 +333,15 @@ def test_named_tests_are_found_without_running_anything() -> None:
     )
 
     assert test_names(source) == ("TestA::test_x", "test_y")
+    assert test_names("def test_z(): ...\n" + source) == ("test_z", "TestA::test_x", "test_y")
     assert test_names("def test_(") == ()
 
 
 def test_guards_are_the_files_that_pytest_would_collect() -> None:
     given_tests = {"test_a.py": SOURCE, "help.py": SOURCE, "test_b.txt": SOURCE, "test_c.py": "x = 1\n"}
-    later = {"deep/x_test.py": SOURCE, TEST_PATH: SOURCE}
+    later = {"deep/x_test.py": SOURCE, "deep/test_y.py": SOURCE, "test_/y.py": SOURCE, TEST_PATH: SOURCE}
 
-    assert list(guards(given_tests, later)) == ["deep/x_test.py", "test_a.py"]
+    assert list(guards(given_tests, later)) == ["deep/test_y.py", "deep/x_test.py", "test_a.py"]
 
 
 @pytest.mark.parametrize(
@@ -248,6 +351,8 @@ def test_guards_are_the_files_that_pytest_would_collect() -> None:
         ("returns  the\nsum", True),
         ("returns the product", False),
         ("the", False),
+        ("the sum ", False),  # seven
+        ("sum of t", True),  # eight
         ("", False),
     ],
 )
@@ -260,6 +365,9 @@ def test_the_rule_must_stand_in_the_spec(quote: str, holds: bool) -> None:
     [
         ("import inspect", "inspect"),
         ("from ast import parse", "ast"),
+        ("import importlib.metadata, ast.x", "ast.x"),
+        ("from . import a", None),
+        ("print(__spec__)", "__spec__"),
         ("import a\nopen(a.__file__)", "__file__"),
         ("import os, subprocess as s", "subprocess"),
         (SOURCE, None),
@@ -273,7 +381,8 @@ def test_a_control_changes_what_the_code_does() -> None:
     code = {"a.py": "def f():\n    return 1\n"}
 
     assert control_problem(code, {"a.py": "def f():\n    return 2\n"}) is None
-    assert "is the code" in str(control_problem(code, dict(code)))
+    same = "the control is the code: nothing in it changes what it does"
+    assert control_problem(code, dict(code)) == same
     assert "is the code" in str(control_problem(code, {"a.py": code["a.py"] + "# mended\n"}))
     assert "lacks 'a.py'" in str(control_problem(code, {"b.py": "x = 1\n"}))
 
@@ -291,6 +400,26 @@ def test_costly_and_agreed_claims_are_tested_first_and_low_or_killed_ones_never(
     assert [claim.claim_id for claim in chosen] == ["C3", "C2"]
     assert [claim.claim_id for claim in left_out] == ["C1"]
     assert to_prove(claims, (), Policy(gate="off")) == ((), ())
+
+
+def test_claims_are_tested_by_cost_then_agreement_then_number() -> None:
+    both = ("left", "right")
+    claims = (
+        make_claim("C1", severity=Severity.HIGH, flagged_by=both, weighted_agreement=0.5),
+        make_claim("C2", severity=Severity.CRITICAL),
+        make_claim("C3", severity=Severity.CRITICAL, flagged_by=both, weighted_agreement=0.5),
+        make_claim("C4", severity=Severity.HIGH, flagged_by=both, weighted_agreement=0.75),
+        make_claim(
+            "C5", severity=Severity.HIGH, flagged_by=("left", "right", "third"), weighted_agreement=0.5
+        ),
+        make_claim("C10", severity=Severity.HIGH, flagged_by=both, weighted_agreement=0.5),
+        make_claim("C6", severity=Severity.MEDIUM, flagged_by=both, weighted_agreement=0.9),
+        make_claim("C7", severity=Severity.MEDIUM, flagged_by=("left",), weighted_agreement=0.9),
+    )
+    chosen, left_out = to_prove(claims[::-1], (), Policy())
+
+    assert [claim.claim_id for claim in chosen] == ["C3", "C4", "C1", "C5", "C10", "C2"]
+    assert [claim.claim_id for claim in left_out] == ["C6", "C7"]
 
 
 def test_the_order_of_claims_does_not_change_who_is_tested() -> None:

@@ -52,7 +52,13 @@ def test_each_flagger_s_model_is_credited_once_a_claim() -> None:
         make_claim("C2", flagged_by=("right",), finding_ids=("right/1/1", "right/1/2", "right/2/1")),
         make_claim("C3", flagged_by=("left",)),
     ]
-    proofs = [proved(Proof.REPRODUCED), proved(Proof.NOT_REPRODUCED, claim_id="C2")]
+    proofs = [
+        proved(Proof.REPRODUCED, claim_id="C9"),  # nobody's
+        proved(Proof.REPRODUCED, 0, claim_id="C3"),
+        proved(Proof.INCONCLUSIVE, claim_id="C3"),
+        proved(Proof.REPRODUCED),
+        proved(Proof.NOT_REPRODUCED, claim_id="C2"),
+    ]
 
     assert resolve(claims, proofs, MODELS) == {
         "birch": Record(upheld=1),

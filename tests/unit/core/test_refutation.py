@@ -11,6 +11,7 @@ from workers.core.finding import Evidence, Evidenced, Severity
 from workers.core.refutation import (
     Refutation,
     Standing,
+    chain_of_other_families,
     claim_of,
     refuter_for,
     seat_of,
@@ -50,8 +51,13 @@ def refutation(**changes: Any) -> Refutation:
             {"evidence": (Evidence(path="a.py", line=3, quote=" = 3"),)},
             "the quote '= 3' is too short to show anything",
         ),
+        ({"evidence": (Evidence(path="a.py", line=3, quote="3 = 3"),)}, ""),
         # A run from before that was asked for is recomputed as it was.
         ({"evidence": (Evidence(path="a.py", line=3, quote="="),), "least_quote_characters": 0}, ""),
+        (
+            {"evidence": (Evidence(path="b.py", line=3, quote="X"),), "least_quote_characters": 0},
+            "the quote is not found in 'b.py'",
+        ),
         ({"evidence": ()}, "the kill quotes nothing"),
         ({"ground": None}, "the kill names no ground"),
     ],
@@ -63,6 +69,8 @@ def test_a_kill_counts_only_with_a_ground_and_quotes_that_all_stand_in_the_code(
 
     assert worth.void == void
     assert worth.standing is (Standing.SURVIVED if void else Standing.KILLED)
+    assert (worth.claim_id, worth.reason) == ("C1", "the spec says so")
+    assert worth.ground == changes.get("ground", "intended")
 
 
 @pytest.mark.parametrize("word", ["survives", "cannot_tell"])
@@ -87,6 +95,37 @@ def test_single_votes_and_high_severity_are_refuted_and_nothing_else() -> None:
     assert [claim.claim_id for claim in to_refute([lone, agreed, high], Policy())] == ["C3", "C1"]
     assert to_refute([lone, high], Policy(refute=False)) == ()
     assert [claim.claim_id for claim in to_refute([lone, high], Policy(max_refutations=1))] == ["C3"]
+
+
+def test_of_equally_severe_claims_the_most_agreed_is_refuted_first_then_the_first() -> None:
+    claims = [
+        make_claim(f"C{number}", severity=Severity.HIGH, weighted_agreement=share)
+        for number, share in ((10, 0.5), (2, 0.5), (3, 0.75))
+    ]
+    assert [claim.claim_id for claim in to_refute(claims, Policy())] == ["C3", "C2", "C10"]
+
+
+def test_a_chain_of_one_seat_is_that_seat_and_one_of_several_is_nobody_s() -> None:
+    one = Seat(models=("local/elm-1", "local/birch-1"), persona="be stern", temperature=0.25, max_tokens=100)
+    other = Seat(models=("local/oak-1", "local/elm-1"), persona="be mild", temperature=0.5, max_tokens=200)
+
+    def chain(*seats: Seat) -> Seat:
+        return chain_of_other_families(seats, ["birch"], max_tokens=300, timeout_seconds=7)
+
+    assert chain(one) == Seat(
+        models=("local/elm-1",), persona="be stern", temperature=0.25, max_tokens=100, timeout_seconds=7
+    )
+    assert chain(one, other) == Seat(
+        models=("local/elm-1", "local/oak-1"), temperature=None, max_tokens=300, timeout_seconds=7
+    )
+    three = chain(one, other, one)
+    assert (three.persona, three.temperature, three.max_tokens) == ("", None, 300)
+
+
+def test_a_chain_has_at_most_twenty_links() -> None:
+    seats = [Seat(models=(f"local/{chr(97 + at)}x-1",)) for at in range(21)]
+    chain = chain_of_other_families(seats, (), max_tokens=300, timeout_seconds=7)
+    assert chain.models == tuple(f"local/{chr(97 + at)}x-1" for at in range(20))
 
 
 def test_a_refuter_comes_from_another_family_than_the_proposers() -> None:

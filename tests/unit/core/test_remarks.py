@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.factories import FILES, make_finding, make_review
-from workers.core.clustering import cluster, link_completely, link_on_average
+from workers.core.clustering import cluster, joint_severity, link_completely, link_on_average
 from workers.core.consensus import tally
-from workers.core.finding import NOWHERE, Finding
+from workers.core.finding import NOWHERE, Finding, Severity
 from workers.core.probability import SCORECARD, SIGNS, Scorecard, signs_of
-from workers.core.similarity import REMARK_RULE, pair_signs
+from workers.core.similarity import REMARK_RULE, RemarkRule, pair_signs, same_claim, similarity
 from workers.core.weights import Record
 
 CRASH = "i.content is nil for RSS items without content, so i.content.scrub raises NoMethodError"
@@ -58,6 +58,48 @@ def test_signs_of_a_pair_by_hand() -> None:
     assert overlap == pytest.approx(1 / (1 + alone))
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ("validations", "valid", 1.0),  # "valid" is left
+        ("uses", "use", 1.0),  # three letters must be left
+        ("cache", "caching", 1.0),  # and an e at the end of more than three goes
+        ("race", "races", 1.0),
+        ("cache", "cactus", 0.0),
+        ("caching", "racing", 0.0),
+        ("use", "us", 0.0),
+        ("nil cache", "nil race", 0.5),  # 2 · 1 / (2 + 2)
+        ("nil cache token", "nil", 0.5),  # 2 · 1 / (3 + 1)
+        ("the of", "the of", 0.0),
+        ("nil", "", 0.0),
+    ],
+)
+def test_words_are_compared_by_their_stems(left: str, right: str, expected: float) -> None:
+    assert similarity(left, right) == similarity(right, left) == expected
+
+
+def test_a_likeness_is_a_probability_and_a_rule_may_be_another() -> None:
+    even = RemarkRule(intercept=0.0, slopes=(0.0, 0.0, 0.0), least=0.6)
+    assert even.likenesses(("nil cache", "nil race")) == {(0, 1): 0.5}  # log-odds 0
+    remarks = [make_review("rigor", remark(CRASH)), make_review("edges", remark(CRASH, reviewer="edges"))]
+    assert len(tally(remarks, None).claims) == 1
+    assert len(tally(remarks, None, rule=even).claims) == 2
+
+
+def test_the_same_weakness_at_one_place_asks_for_a_fifth_of_the_words() -> None:
+    """One of five words and five: 2 · 1 / 10."""
+    left, right = "nil alpha bravo charlie delta", "nil echo foxtrot golf hotel"
+    assert same_claim(make_finding(left, cwe=22), make_finding(right, cwe=22))
+    assert not same_claim(make_finding(left, cwe=22), make_finding(right, cwe=23))
+    assert not same_claim(make_finding(left), make_finding(right))
+    assert not same_claim(make_finding(left, cwe=22), make_finding(f"{right} india", cwe=22))
+
+
+def test_a_head_counts_with_its_worst_remark_whichever_came_first() -> None:
+    worse, milder = make_finding(severity=Severity.HIGH), make_finding(severity=Severity.LOW)
+    assert joint_severity([worse, milder]) is joint_severity([milder, worse]) is Severity.HIGH
+
+
 def test_no_common_word_is_no_pair() -> None:
     assert pair_signs(("nil cache", "race token", "", "the of")) == {}
 
@@ -83,6 +125,20 @@ def test_average_linkage_by_hand() -> None:
     assert link_on_average(4, alike, 0.45) == [[0, 1, 2], [3]]
     assert link_completely(4, alike) == [[0, 1, 2], [3]]
     assert link_completely(4, {(0, 1): 0.9, (0, 2): 0.8}) == [[0, 1], [2], [3]]
+
+
+def test_the_most_alike_are_joined_first() -> None:
+    assert link_completely(3, {(0, 1): 0.5, (1, 2): 0.9}) == [[0], [1, 2]]
+    alike = {(0, 1): 0.9, (0, 2): 0.8, (1, 2): 0.7, (3, 4): 0.6}
+    assert link_completely(5, alike) == [[0, 1, 2], [3, 4]]
+
+
+def test_a_group_is_as_alike_as_its_members_are_on_average() -> None:
+    # 0 is like 1 and 2 by (0.3 + 0.3) / 2.
+    assert link_on_average(3, {(1, 2): 0.9, (0, 1): 0.3, (0, 2): 0.3}, 0.4) == [[0], [1, 2]]
+    # 2 is like 0 by nothing and like 1 by 0.3: 0.15.
+    assert link_on_average(3, {(0, 1): 0.9, (1, 2): 0.3}, 0.4) == [[0, 1], [2]]
+    assert link_on_average(3, {(0, 1): 0.9, (1, 2): 0.3}, 0.15) == [[0, 1, 2]]
 
 
 PAIRS = st.dictionaries(
@@ -136,3 +192,12 @@ def test_each_further_claim_of_a_run_pays_the_discount() -> None:
     # 1 + 2·0.5 = 2 and 1 + 2·1 = 3; the second best pays 0.5·ln 2.
     assert card.ranked([(0.5,), (1.0,)]) == pytest.approx([2 - 0.5 * math.log(2), 3])
     assert card.probability((-0.5,)) == 0.5  # log-odds 0
+    assert card.probability((0.0,)) == pytest.approx(math.e / (1 + math.e))  # log-odds 1
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 4, 5])
+def test_a_claim_s_heads_are_counted_from_two_to_four(heads: int) -> None:
+    names = [f"r{number}" for number in range(heads)]
+    reviews = [make_review(name, remark(CRASH, reviewer=name)) for name in names]
+    (row,) = signs_of(tally(reviews, None).claims, reviews, {})
+    assert row[:5] == (heads >= 2, heads >= 3, heads >= 4, 0, 1)

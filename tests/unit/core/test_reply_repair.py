@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 from tests.cpu_time import within_cpu_seconds
 from workers.core.reply_repair import (
     MAX_DEPTH,
+    MAX_REPAIR_CHARACTERS,
     MAX_REPLY_CHARACTERS,
     MalformedReplyError,
+    Repaired,
     Rung,
+    _Metered,
+    _OutOfLooksError,
     repair,
 )
 
@@ -96,6 +100,83 @@ def test_depth_is_allowed_up_to_the_limit_exactly() -> None:
     assert repair(fits).rung is Rung.LOADS
     with pytest.raises(MalformedReplyError):
         repair('{"a":' + "[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH + "}")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_too_deep"),
+    [
+        ('{"a": ' + "[" * (MAX_DEPTH - 1), False),
+        ('{"a": ' + "[" * MAX_DEPTH, True),
+        ("{" + '"a": {' * MAX_DEPTH, True),
+        ('{"a": "' + "[" * 70 + '",}', False),
+        ('{"a": "\\"' + "[" * 70 + '",}', False),
+        ('{"a": "\\"", "b": ' + "[" * MAX_DEPTH, True),
+        ('{"a": "\\\\", "b": ' + "[" * MAX_DEPTH, True),
+        ('{"a": 1,} ' + "X " * 70, False),
+        ('{"a": [' + "[1]," * 70 + "],}", False),
+        ('{"a": [' + '{"b": 1},' * 70 + "],}", False),
+        ("{]" * (MAX_DEPTH + 1), True),  # a bracket closes only its like
+        ('{"a": ' + "[}" * MAX_DEPTH, True),
+    ],
+)
+def test_what_is_repaired_may_nest_as_deeply_as_what_is_read(text: str, is_too_deep: bool) -> None:
+    try:
+        found = f"rung {repair(text, expected_keys=KEYS).rung}"
+    except MalformedReplyError as error:
+        found = str(error)
+    too_deep = f"the reply nests deeper than {MAX_DEPTH} levels"
+    assert (found == too_deep) is is_too_deep
+    assert is_too_deep or found in {"rung 3", "no JSON object could be read with the key 'a'"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\n{" + "[" * 70 + "\n```\n```\n{'a': 1}\n```\n",
+        "```\n{'b': 1}\n```\n```\n{'a': 1}\n```\n",
+        "{'b': 1}\n{'a': 1}",
+        "[{'b': 1}, {'a': 1}]",
+    ],
+)
+def test_what_does_not_fit_is_passed_over_for_what_does(text: str) -> None:
+    assert repair(text, expected_keys=KEYS) == Repaired(value={"a": 1}, rung=Rung.REPAIRED)
+
+
+def test_a_text_is_repaired_and_read_up_to_its_limits_exactly() -> None:
+    damaged = "{'a': 1}"
+    assert repair(damaged + " " * (MAX_REPAIR_CHARACTERS - len(damaged))).rung is Rung.REPAIRED
+    with pytest.raises(MalformedReplyError, match=r"^no JSON object could be read$"):
+        repair(damaged + " " * (MAX_REPAIR_CHARACTERS + 1 - len(damaged)))
+    whole = '{"a": 1}'
+    assert repair(whole + " " * (MAX_REPLY_CHARACTERS - len(whole))).rung is Rung.LOADS
+
+
+def test_every_key_that_would_do_is_named() -> None:
+    with pytest.raises(MalformedReplyError, match=r"^no JSON object could be read with the key 'a' or 'b'$"):
+        repair('{"c": 1}', expected_keys=("a", "b"))
+
+
+def test_an_object_is_found_directly_behind_a_brace_that_begins_none() -> None:
+    assert repair('{"{"a": 1}', expected_keys=KEYS) == Repaired(value={"a": 1}, rung=Rung.RAW_DECODE)
+
+
+def test_an_x_in_front_is_no_white_space() -> None:
+    assert repair('X{"a": 1}', expected_keys=KEYS).rung is Rung.RAW_DECODE
+
+
+def test_looks_at_a_text_are_counted_on_one_meter() -> None:
+    """One look a character, and one more for every 64 characters of a part."""
+    looks = [10]
+    text = _Metered.of("x" * 640, looks)
+    assert (text[0], looks) == ("x", [9])
+    part = text[:128]
+    assert (len(part), looks) == (128, [6])  # 1 + 128 / 64
+    assert (part[0], looks) == ("x", [5]), "a part counts on the same meter"
+    assert (text[:127][:1], looks) == ("x", [2])  # 1 + 1, and 1
+    assert ((text + "y")[640], looks) == ("y", [1]), "and so does a sum"
+    assert (text[0], looks) == ("x", [0])
+    with pytest.raises(_OutOfLooksError):
+        text[0]
 
 
 def test_a_number_of_5000_digits_never_becomes_a_number() -> None:
@@ -212,6 +293,14 @@ def test_a_damaged_reply_is_saved_or_refused_and_what_is_saved_is_storable(
         pytest.param("{'files': {'a.py': 'x = 1'}}", False, id="single quotes, whole"),
         pytest.param('{"files": {"a.py": "x = 1",},}', False, id="trailing commas, whole"),
         pytest.param('```json\n{"files": {"a.py": "x",}}\n```', False, id="a whole fence"),
+        pytest.param('```json\n{"files": [1, 2,]\n``` \n', False, id="a fence that ends on a list"),
+        pytest.param('{"files": 1, "b": [1,2', True, id="two brackets open"),
+        pytest.param('{"files": 1, "b": X', True, id="one bracket open"),
+        pytest.param('{"files": 1,} X, and that is all', False, id="prose behind it"),
+        pytest.param('{"files": "x{y",} and that', False, id="a bracket in a string"),
+        pytest.param('{"files": "x}y", "b": 1', True, id="the other bracket in a string"),
+        pytest.param('{"files": "say \\"{\\" now",} and that', False, id="escaped quotes in a string"),
+        pytest.param('{"files": "a\\\\", "b": 1,} and that', False, id="a backslash at a string's end"),
     ],
 )
 def test_a_repaired_reply_says_whether_it_was_cut(text: str, is_cut: bool) -> None:

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from workers.core.submission import MAX_SPEC_BYTES, check_files, check_spec, decode_spec
+from workers.core.alarm import Alarm
+from workers.core.artefact import Span
+from workers.core.finding import Severity
+from workers.core.slices import LeftOut, Removed
+from workers.core.submission import (
+    MAX_LEFT_OUT,
+    MAX_REVIEWED_CHARACTERS,
+    MAX_REVIEWED_FILES,
+    MAX_SPEC_BYTES,
+    Existing,
+    check_files,
+    check_reviewed,
+    check_spec,
+    decode_spec,
+)
 from workers.errors import SpecError
 
 TOO_LARGE = "the spec has 1,048,577 bytes; at most 1,048,576 (1 MiB) are accepted"
@@ -61,6 +75,82 @@ def test_a_byte_order_mark_is_taken_off() -> None:
 def test_ordinary_text_passes(spec: str) -> None:
     check_spec(spec)
     assert decode_spec(spec.encode()) == spec
+
+
+DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y\n--- a/b.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-z\n"
+GONE = LeftOut(path="b.py", reason="deleted by the change")
+LARGE = LeftOut(path="c.bin", reason="too large")
+
+
+def refused(files: dict[str, str], *, diff: str | None = None, left_out: tuple[LeftOut, ...] = ()) -> str:
+    with pytest.raises(SpecError) as caught:
+        check_reviewed(files, diff=diff, left_out=left_out)
+    return str(caught.value)
+
+
+def test_files_to_judge_are_taken_as_they_are() -> None:
+    assert check_reviewed({"a.py": "x"}, diff=None, left_out=(LARGE,)) == (
+        {"a.py": "x"},
+        Existing(left_out=(LARGE,)),
+    )
+
+
+def test_a_diff_is_files_with_what_is_known_of_them() -> None:
+    files, existing = check_reviewed({}, diff=DIFF, left_out=[LARGE])
+    assert files == {"a.py": "y\n"}
+    assert existing == Existing(
+        left_out=(LARGE, GONE),
+        parts={"a.py": (Span(path="a.py", start=1, end=1),)},
+        removed={"a.py": (Removed(before=1, text="x"),)},
+    )
+
+
+def test_code_to_judge_is_refused_with_what_would_be_right() -> None:
+    assert refused({"a": "x"}, diff=DIFF) == (
+        "files and diff: give either the files that are to be judged or a diff, not both"
+    )
+    assert refused({}) == "files: there is no code to judge; give files or a diff"
+    everything = "files: there is no code to judge; everything was left out"
+    assert refused({}, left_out=(LARGE,)) == everything
+    assert refused({}, diff=DIFF[DIFF.index("--- a/b.py") :]) == everything
+    assert refused({"../a": "x"}).startswith("files: file path '../a' has an empty")
+
+
+def test_more_than_one_prompt_s_worth_may_be_judged_up_to_its_own_limits() -> None:
+    most = {f"f{number}": "" for number in range(MAX_REVIEWED_FILES)}
+    assert check_reviewed(most, diff=None, left_out=())[0] == most
+    assert refused({**most, "one": ""}) == "files: 1001 files; at most 1000 are allowed"
+    long = "x" * MAX_REVIEWED_CHARACTERS
+    assert check_reviewed({"a": long}, diff=None, left_out=())[0] == {"a": long}
+    assert refused({"a": long + "x"}) == "files: 4000001 characters in all; at most 4000000 are allowed"
+    left = (LARGE,) * MAX_LEFT_OUT
+    assert check_reviewed({"a": "x"}, diff=None, left_out=left)[1].left_out == left
+    assert refused({"a": "x"}, left_out=(*left, LARGE)) == "left_out: 1001 entries; at most 1000 are allowed"
+
+
+def test_what_goes_with_existing_code_survives_as_data() -> None:
+    existing = check_reviewed({}, diff=DIFF, left_out=[LARGE])[1]
+    data = existing.as_data()
+    assert data == {
+        "left_out": [
+            {"path": "c.bin", "reason": "too large"},
+            {"path": "b.py", "reason": "deleted by the change"},
+        ],
+        "parts": {"a.py": [[1, 1]]},
+        "removed": {"a.py": [{"before": 1, "text": "x"}]},
+    }
+    assert Existing.of(data) == existing
+    alarm = Alarm(
+        alarm_id="A1",
+        tool="t",
+        rule="r",
+        message="m",
+        severity=Severity.LOW,
+        span=Span(path="a", start=1, end=2),
+    )
+    judged = Existing(alarms=(alarm,))
+    assert judged.as_data()["alarms"] == [alarm.as_data()]
+    assert Existing.of(judged.as_data()) == judged
 
 
 def test_files_are_called_what_the_sender_calls_them() -> None:

@@ -12,18 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.factories import CODE, FILES, make_finding, make_review
+from tests.factories import CODE, FILES, make_claim, make_finding, make_review
 from tests.unit.core.test_clustering import panels
+from workers.core.alarm import Triage
 from workers.core.artefact import Span
 from workers.core.claim import ClaimState
 from workers.core.consensus import Proposal, tally
 from workers.core.finding import Abstention, Review, Severity
-from workers.core.judgement import Proved, Ruling, RulingWord
+from workers.core.judgement import FixCheck, FixWord, JudgedClaim, Proved, Ruling, RulingWord, Spent
 from workers.core.proof import Proof
-from workers.core.receipt import TestReceipt
+from workers.core.receipt import RoundsReceipt, TestReceipt
+from workers.core.refutation import Refuted, Standing
 from workers.core.run import Outcome
+from workers.core.slices import LeftOut
 from workers.core.team import Policy, Quorum
-from workers.core.verdict import Case, StageFailure, decide
+from workers.core.verdict import Case, StageFailure, decide, judged_alarms
+from workers.core.weights import Record
 
 FIXED = {"a.py": CODE.replace("line_3 = 3", "line_3 = 33")}
 AT_THE_FIX = (Span(path="a.py", start=3, end=3),)
@@ -216,6 +220,19 @@ def test_a_comment_or_white_space_is_no_fix(line: str) -> None:
     assert verdict.claims[0].why == "agreed; the fix that the lead reports changes nothing where it points"
 
 
+@pytest.mark.parametrize(
+    ("ruling", "why"),
+    [
+        ((), "agreed and not fixed"),
+        (ruled("upheld"), "agreed and not fixed"),
+        (ruled("dismissed"), "agreed; the lead may not dismiss what the quorum upholds"),
+        (ruled("fixed"), "agreed; the fix that the lead reports changes nothing where it points"),
+    ],
+)
+def test_why_an_agreed_claim_stands_is_told(ruling: tuple[Ruling, ...], why: str) -> None:
+    assert decide(make_case(rulings=ruling)).claims[0].why == why
+
+
 def test_a_change_in_another_file_is_no_change_where_the_lead_points() -> None:
     signed = {**FILES, "b.py": "x = 1\n"}
     assert decide(make_case(signed=signed, rulings=ruled("fixed", *AT_THE_FIX))).outcome is Outcome.REJECTED
@@ -274,6 +291,8 @@ def test_a_panel_of_one_family_can_still_reject_and_says_that_it_was_one() -> No
 def test_what_falls_short_says_by_what() -> None:
     few = decide(make_case(panel_of(1))).claims[0].why
     assert few == "flagged by 1 of the 2 heads and 1 of the 2 families that the quorum asks for"
+    strict = decide(make_case(policy=Policy(quorum=Quorum(heads=2, families=3)))).claims[0].why
+    assert strict == "flagged by 2 of the 2 heads and 2 of the 3 families that the quorum asks for"
     light = decide(make_case(policy=Policy(threshold=0.9))).claims[0].why
     assert light == "weighted agreement 0.667 is below the threshold 0.9"
 
@@ -351,6 +370,200 @@ def test_the_data_speaks_in_words_and_is_json() -> None:
     assert data["claims"][0]["claim"]["severity"] == "medium"
     assert data["claims"][0]["claim"]["agreement"] == 0.667
     assert data["files"] == FIXED
+
+
+def test_what_was_not_done_leaves_no_trace_in_the_data() -> None:
+    data = decide(make_case()).as_data()
+    assert set(data) == {
+        "outcome",
+        "reasons",
+        "claims",
+        "coverage",
+        "notes",
+        "files",
+        "signed_by_lead",
+    }
+    assert data["coverage"]["ungated_claims"] == (), "a medium claim needs no test"
+    assert set(data["coverage"]) == {
+        "valid_reviews",
+        "panel_size",
+        "abstained",
+        "unsupported_findings",
+        "ungated_claims",
+    }
+
+
+def test_of_submitted_code_the_data_say_what_changed_and_what_nobody_saw() -> None:
+    gone = LeftOut(path="c.bin", reason="binary")
+    everywhere = Span(path="a.py", start=9, end=10)
+    case = make_case(
+        is_submitted=True,
+        candidate={**FILES, "z.py": "x = 1\n"},
+        signed={"z.py": "x = 2\n", **FIXED},
+        left_out=[gone],
+        hidden={
+            "edges": [everywhere],
+            "rigor": [everywhere, Span(path="a.py", start=1, end=1)],
+            "spec": [everywhere, Span(path="a.py", start=1, end=1)],
+            "nobody": [Span(path="a.py", start=1, end=10)],
+        },
+    )
+    verdict = decide(case)
+    assert verdict.changed_files == ("a.py", "z.py")
+    assert verdict.coverage.left_out == (gone,)
+    assert verdict.coverage.not_reviewed == (everywhere,)
+    assert verdict.coverage.thinly_reviewed == (Span(path="a.py", start=1, end=1),)
+    assert "code_submitted" in verdict.notes
+    data = verdict.as_data()
+    assert data["changed_files"] == ("a.py", "z.py")
+    assert list(data["files"]) == ["a.py", "z.py"]
+    bare = decide(make_case(is_submitted=True)).as_data()
+    assert (bare["changed_files"], bare["coverage"]["left_out"]) == ((), ())
+    coder_s = decide(dataclasses.replace(case, is_submitted=False)).as_data()
+    assert "changed_files" not in coder_s
+    assert list(coder_s["coverage"]["not_reviewed"]) == [dataclasses.asdict(everywhere)]
+
+
+ABSENT = Proved(claim_id="C1", proof=Proof.UNPROVABLE, reason="no_sandbox", detail="no engine answers")
+
+
+@pytest.mark.parametrize(
+    ("gate", "proved", "causes"),
+    [
+        ("required", (ABSENT,), ["no_sandbox"]),
+        ("auto", (ABSENT,), []),
+        ("required", (dataclasses.replace(ABSENT, reason="cage_failed"), ABSENT), ["cage_failed"]),
+        ("required", (dataclasses.replace(ABSENT, reason="no_test"),), []),
+        ("required", (dataclasses.replace(ABSENT, proof=Proof.INCONCLUSIVE),), []),
+        ("required", (), []),
+    ],
+)
+def test_a_team_that_requires_the_gate_is_not_served_without_a_cage(
+    gate: str, proved: tuple[Proved, ...], causes: list[str]
+) -> None:
+    reasons = decide(make_case(policy=Policy.model_validate({"gate": gate}), proved=proved)).reasons
+    assert [(reason.code, reason.cause, reason.detail) for reason in reasons] == [
+        ("gate_missing", cause, "no engine answers") for cause in causes
+    ]
+
+
+def test_a_missing_cage_does_not_hide_what_else_was_missing() -> None:
+    failure = StageFailure(stage="lead", cause="timeout", detail="d")
+    case = make_case(policy=Policy(gate="required"), proved=(ABSENT,), failures=(failure,), signed=None)
+    assert [reason.code for reason in decide(case).reasons] == ["lead_missing", "gate_missing"]
+
+
+def test_earned_weights_are_on_the_receipt() -> None:
+    reviews = panel_of(2)
+    counted = dataclasses.replace(tally(reviews, FILES), records={"edges": Record(upheld=3, refuted=1)})
+    verdict = decide(make_case(reviews, tally=counted))
+    assert [(item.reviewer, item.upheld) for item in verdict.weights] == [
+        ("edges", 3),
+        ("rigor", 0),
+        ("spec", 0),
+    ]
+    assert len(verdict.as_data()["weights"]) == 3
+
+
+def test_unsigned_code_has_its_reason_in_words() -> None:
+    (reason,) = decide(make_case(signed=None)).reasons
+    assert (reason.code, reason.cause, reason.detail) == (
+        "lead_missing",
+        "unsigned",
+        "no lead signed the code",
+    )
+
+
+@pytest.mark.parametrize("is_dismissed", [True, False])
+def test_an_alarm_that_is_not_dismissed_stands(is_dismissed: bool) -> None:
+    claim = make_claim("A1", severity=Severity.LOW, flagged_by=())  # nobody accuses it
+    (judged,) = judged_alarms([Triage(claim=claim, is_dismissed=is_dismissed, why="because")])
+    assert judged == JudgedClaim(
+        claim=claim,
+        state=ClaimState.DISMISSED if is_dismissed else ClaimState.UPHELD,
+        is_agreed=is_dismissed,
+        stands=not is_dismissed,
+        why="because",
+    )
+    verdict = decide(make_case(judged=(judged,)))
+    assert verdict.claims == (judged,)
+    assert verdict.notes == ("only_alarms_judged",)
+
+
+RECEIPT = TestReceipt(
+    green_before=(), green_after=(), red_after=(), red_submitted=(), is_rewrite_discarded=False
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({"tests": dataclasses.replace(RECEIPT, red_after=("t",))}, "tests_failing"),
+        ({"tests": dataclasses.replace(RECEIPT, is_rewrite_discarded=True)}, "rewrite_discarded"),
+        ({"rounds": RoundsReceipt(count=2, stopped="oscillation")}, "oscillation"),
+        ({"policy": Policy(coder_tests=True)}, "no_tests"),
+        ({"is_submitted": True}, "code_submitted"),
+        ({"tests": RECEIPT}, None),
+        ({"rounds": RoundsReceipt(count=2, stopped="signed")}, None),
+        ({"policy": Policy(coder_tests=True), "tests": RECEIPT}, None),
+        ({"policy": Policy(coder_tests=True), "signed": None}, None),
+    ],
+)
+def test_what_a_reader_should_know_is_noted(changes: dict[str, Any], note: str | None) -> None:
+    assert decide(make_case(**changes)).notes == ((note,) if note else ())
+
+
+def test_the_receipts_are_of_the_claims_that_were_judged() -> None:
+    refuted = Refuted(
+        claim_id="C1", standing=Standing.SURVIVED, ground=None, reason="r", void="", is_same_family=False
+    )
+    verdict = decide(
+        make_case(
+            refuted=[refuted],
+            proved=[dataclasses.replace(ABSENT, reason="no_test")],
+            fixes=[FixCheck(claim_id="C1", word=FixWord.STANDS)],
+            spent=[Spent(claim_id="C1", cost_usd=0.25, seconds=2.0)],
+            unanswered=["C2"],
+            not_refuted=["C3"],
+            not_tested=["C4"],
+            rounds=RoundsReceipt(count=1, stopped="signed"),
+            tests=RECEIPT,
+        )
+    )
+    assert verdict.refutation is not None
+    assert verdict.gate is not None
+    assert (verdict.refutation.asked, verdict.refutation.unanswered) == (2, ("C2",))
+    assert (verdict.refutation.left_out, verdict.gate.left_out) == (("C3",), ("C4",))
+    assert verdict.gate.undecided == (("C1", "no_test"),)
+    assert [(cost.claims, cost.cost_usd) for cost in verdict.costs] == [(1, 0.25)]
+    (judged,) = verdict.claims
+    assert (judged.refuted, judged.fix, judged.spent) == (
+        refuted,
+        FixCheck(claim_id="C1", word=FixWord.STANDS),
+        Spent(claim_id="C1", cost_usd=0.25, seconds=2.0),
+    )
+    assert set(verdict.as_data()) >= {"refutation", "gate", "costs", "tests", "rounds"}
+    assert (verdict.tests, verdict.rounds) == (RECEIPT, RoundsReceipt(count=1, stopped="signed"))
+
+
+@pytest.mark.parametrize(
+    ("severity", "coder_tests", "red", "outcome"),
+    [
+        (Severity.LOW, True, ("t",), Outcome.REJECTED),
+        (Severity.LOW, False, ("t",), Outcome.ACCEPTED),
+        (Severity.LOW, True, (), Outcome.ACCEPTED),
+        (Severity.MEDIUM, True, (), Outcome.REJECTED),
+    ],
+)
+def test_a_submitted_test_that_fails_rejects_where_the_team_runs_them(
+    severity: Severity, coder_tests: bool, red: tuple[str, ...], outcome: Outcome
+) -> None:
+    case = make_case(
+        panel_of(2, severity=severity),
+        policy=Policy(coder_tests=coder_tests),
+        tests=dataclasses.replace(RECEIPT, red_submitted=red),
+    )
+    assert decide(case).outcome is outcome
 
 
 @given(panels(), st.randoms(use_true_random=False), st.data())
