@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.agentlens.steps import edit, listing, patch, run, shell, think, undo, view
 from workers.agentlens.trace import Trace
 from workers.agentlens.trajectory import Intent, State
-from workers.agentlens.waste import CATEGORIES, DETECTORS, blind_retry, charge, scan
+from workers.agentlens.waste import CATEGORIES, DETECTORS, blind_retries, blind_retry, charge, scan
 from workers.agentlens.waste.finding import Finding
 
 Find = Callable[[Trace], list[Finding]]
@@ -173,6 +173,11 @@ def test_blind_retries_are_counted_for_coherence() -> None:
     states, _ = SHOWN["blind_retry"]
     mine = run(*states)
     assert sum(len(f.steps) for f in blind_retry.find(mine.trace)) == 2
+    # a look repeated after an edit elsewhere is redundant, not a retry
+    look = view("a.py", (1, 40))
+    both = run(*states, look, edit("b.py"), look)
+    assert {f.category for f in both.findings} == {"blind_retry", "redundant_step"}
+    assert blind_retries(both.findings) == 2
 
 
 def test_one_repair_round_is_no_regression_loop() -> None:
@@ -268,6 +273,34 @@ def test_a_donor_that_repeats_less_excuses_nothing() -> None:
     mine, donor = run(*(a, b) * 4), run(*(a, b) * 2)
     kept = charge(mine.trace, mine.findings, donors=[donor.findings]).findings
     assert "cyclic_pattern" in {finding.category for finding in kept}
+
+
+def test_a_finding_that_is_excused_excuses_no_later_one() -> None:
+    look, other = view("a.py", (1, 40)), view("b.py", (1, 40))
+    mine = run(look, other, think(), look, edit("c.py"), other)
+    first, second = (f for f in mine.findings if f.category == "redundant_step")
+    assert charge(mine.trace, [first, second], donors=[[first]]).findings == (second,)
+    states, _ = SHOWN["unnecessary_exploration"]
+    longer = run(*states, look, look)
+    explored, *rest = sorted(longer.findings, key=lambda f: f.category != "unnecessary_exploration")
+    assert rest
+    matched = frozenset(explored.steps)
+    assert charge(longer.trace, [explored, *rest], matched=matched).findings == tuple(rest)
+
+
+@pytest.mark.parametrize(
+    ("known", "tokens"),
+    [
+        ({"tokens_in": 100, "tokens_out": None}, 100),
+        ({"tokens_in": None, "tokens_out": 7}, 7),
+        ({"tokens_in": 100, "tokens_out": 0}, 100),
+        ({"tokens_in": 0, "tokens_out": 7}, 7),
+    ],
+)
+def test_tokens_known_on_one_side_only_count_as_they_are(known: dict[str, int | None], tokens: int) -> None:
+    look = view("a.py", (1, 40), **known)
+    mine = run(look, look)
+    assert charge(mine.trace, mine.findings).tokens == tokens
 
 
 def test_tokens_of_wasted_steps_are_added_where_known() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.agentlens.steps import donors, edit, run, shell, think, trajectory, view
 from workers.agentlens.assess import Run, assess_all, prepare
 from workers.agentlens.forest import DonorPool
-from workers.agentlens.reference import ROOT, Reference, distinct, draw, drawings, lots, reachable
+from workers.agentlens.reference import ROOT, Reference, distinct, donor_of, draw, drawings, lots, reachable
 from workers.agentlens.report import assessment_document
 from workers.agentlens.settings import ScoringSettings
 from workers.agentlens.trajectory import State
@@ -101,6 +101,29 @@ def test_the_closest_match_below_a_node_wins_within_reach() -> None:
     assert tree.closest_below(long[2], match) == long[3]
     assert tree.closest_below(long[3], match) is None
     assert tree.closest_below(ROOT, {}) is None
+
+
+def test_of_matches_at_one_depth_the_surest_wins_and_then_the_oldest() -> None:
+    routes = ((view("a.py"), view(f"{n}.py")) for n in range(3))
+    tree = Reference.build([r.donor for r in donors(*routes)])
+    first, second, third = tree.next_nodes(tree.paths[0][0])
+    assert first < second < third
+    for sure in ({first: 0.9, third: 0.9}, {third: 0.9, first: 0.9}):
+        assert tree.closest_below(ROOT, sure) == first
+    for sure in ({first: 0.8, third: 0.9}, {third: 0.9, first: 0.8}):
+        assert tree.closest_below(ROOT, sure) == third
+
+
+def test_the_tree_joins_ranges_by_the_overlap_of_the_settings() -> None:
+    # 1-10 and 8-17 share 3 of 17 lines: ρ = 0.176
+    pair = [r.donor for r in donors((view("a.py", (1, 10)),), (view("a.py", (8, 17)),))]
+    assert len(Reference.build(pair)) == 2
+    assert len(Reference.build(pair, ScoringSettings(line_overlap=0.15))) == 1
+
+
+def test_a_donor_is_known_by_its_model_or_by_none() -> None:
+    assert donor_of(trajectory(view("a.py"), model="m")).model == "m"
+    assert donor_of(trajectory(view("a.py"), model=None)).model == ""
 
 
 def test_fewer_than_two_different_donors_are_refused() -> None:
