@@ -58,6 +58,39 @@ SHOWN: dict[str, tuple[tuple[State, ...], tuple[int, ...]]] = {
         (2, 3, 4, 5),
     ),
 }
+# What the report says of it: the pattern, how many times beyond the first, the sentence, the advice.
+SAID: dict[str, tuple[str, int, str, str]] = {
+    "blind_retry": (
+        "check|t",
+        2,
+        "check t was tried 2 more time(s) without news",
+        "read the error or look at something new before trying again",
+    ),
+    "regression_loop": (
+        "a.py",
+        2,
+        "a.py was edited in the same place 3 times, the check still failing",
+        "find out why the check fails before the next edit",
+    ),
+    "redundant_step": (
+        "view|a.py",
+        1,
+        "view a.py was looked at 1 more time(s), unchanged",
+        "use what the first look showed",
+    ),
+    "unnecessary_exploration": (
+        "b.py c.py",
+        2,
+        "2 steps explored b.py, c.py after the patch had been verified",
+        "stop when the verified patch answers the problem",
+    ),
+    "cyclic_pattern": (
+        "view|a.py > view|b.py",
+        2,
+        "2 actions were gone through 3 times in a row",
+        "change the plan after the first round",
+    ),
+}
 PATTERNS = [pytest.param(c, id=c) for c in CATEGORIES]
 
 
@@ -70,8 +103,7 @@ def test_its_pattern_is_found_at_the_steps_counted_by_hand(category: str) -> Non
     states, steps = SHOWN[category]
     (finding,) = found(category, states)
     assert finding.steps == steps
-    assert finding.evidence
-    assert finding.hint
+    assert (finding.pattern, finding.repeats, finding.evidence, finding.hint) == SAID[category]
 
 
 @ALL
@@ -169,6 +201,32 @@ def test_an_edit_that_failed_and_comes_back_almost_alike_is_a_retry() -> None:
     assert found("blind_retry", (first, edit("a.py", "x", "y"))) == []
 
 
+def test_edits_are_alike_from_nine_tenths_of_their_words_on() -> None:
+    nine = edit("a.py", "a b c d", "e f g h", outcome="error")  # 4 + the separator + 4
+    # 11 words, 9 shared: Dice 2·9/20 = 0.9; 12 words: 18/21
+    assert found("blind_retry", (nine, edit("a.py", "a b c d", "e f g h i j")))[0].steps == (1,)
+    assert found("blind_retry", (nine, edit("a.py", "a b c d", "e f g h i j k"))) == []
+
+
+def test_edits_that_were_made_are_no_retry_of_each_other_however_alike() -> None:
+    text = " ".join(f"w{n}" for n in range(20))
+    assert found("blind_retry", (edit("a.py", text, text + "!"), edit("a.py", text, text + "?"))) == []
+
+
+def test_an_edit_that_failed_as_one_before_is_no_news() -> None:
+    fail = shell("pytest t", outcome="error", seen="E")
+    first, second = (edit("a.py", old, "new", outcome="error", observation="none found") for old in "pq")
+    assert [f.steps for f in found("blind_retry", (first, fail, second, fail))] == [(3,)]
+
+
+def test_a_bar_in_a_name_stays_in_the_sentence() -> None:
+    look = view("a|b.py")
+    assert [finding.evidence for finding in scan(run(look, look).trace)] == [
+        "view a|b.py was tried 1 more time(s) without news",
+        "view a|b.py was looked at 1 more time(s), unchanged",
+    ]
+
+
 def test_blind_retries_are_counted_for_coherence() -> None:
     states, _ = SHOWN["blind_retry"]
     mine = run(*states)
@@ -225,6 +283,22 @@ def test_looking_again_after_a_write_to_that_file_is_not_redundant() -> None:
     assert found("redundant_step", (look, edit("b.py"), look))[0].steps == (2,)
 
 
+def test_ranges_are_one_look_from_four_fifths_of_their_lines_on() -> None:
+    look = view("a.py", (11, 14))
+    assert found("redundant_step", (look, view("a.py", (11, 15))))[0].steps == (1,)  # 4 of 5 lines
+    assert found("redundant_step", (view("a.py", (11, 13)), look)) == []  # 3 of 4
+    assert found("redundant_step", (look, view("a.py", (500, 510)))) == []
+    assert found("redundant_step", (look, view("b.py", (11, 14)))) == []
+
+
+def test_a_listing_is_new_after_any_write_and_not_after_a_check() -> None:
+    look = listing("src")
+    assert found("redundant_step", (look, shell("pytest t"), look))[0].steps == (2,)
+    assert found("redundant_step", (look, edit("a.py"), look)) == []
+    assert found("redundant_step", (look, undo("a.py"), look)) == []
+    assert found("redundant_step", (view("a.py"), undo("a.py"), view("a.py"))) == []
+
+
 def test_a_look_that_failed_may_be_repeated() -> None:
     failed = view("a.py", outcome="error")
     assert found("redundant_step", (failed, view("a.py"))) == []
@@ -237,6 +311,21 @@ def test_exploring_before_the_check_or_on_edited_files_is_necessary() -> None:
         found("unnecessary_exploration", (edit("a.py"), shell("pytest t"), view("a.py"), view("b.py"))) == []
     )
     assert found("unnecessary_exploration", (edit("a.py"), shell("pytest t", outcome="error"), *looks)) == []
+
+
+def test_only_an_executed_check_of_a_patch_ends_necessary_exploration() -> None:
+    looks = (view("b.py"), view("c.py"))
+    assert found("unnecessary_exploration", (shell("pytest t"), *looks)) == []
+    assert found("unnecessary_exploration", (edit("a.py"), view("a.py", intent=Intent.V), *looks)) == []
+    executed = (edit("a.py"), shell("python repro.py"), *looks)
+    assert found("unnecessary_exploration", executed)[0].steps == (2, 3)
+
+
+def test_exploration_names_three_of_its_files_and_a_step_without_one_by_its_action() -> None:
+    looks = (*(view(f"{name}.py") for name in "edcb"), shell("git log", intent=Intent.E))
+    (finding,) = found("unnecessary_exploration", (edit("a.py"), shell("pytest t"), *looks))
+    assert finding.pattern == "b.py c.py d.py e.py view|git log"
+    assert finding.evidence == "5 steps explored b.py, c.py, d.py after the patch had been verified"
 
 
 def test_exploration_that_the_reference_matches_is_not_charged() -> None:
@@ -259,6 +348,16 @@ def test_one_action_repeated_is_no_cycle_and_the_shortest_period_counts_once() -
     # a b × 4 has period 2, and 4 as well: found once, 3 repetitions of 2 steps
     (finding,) = found("cyclic_pattern", (a, b) * 4)
     assert (finding.repeats, finding.steps) == (3, (2, 3, 4, 5, 6, 7))
+
+
+def test_one_cycle_hides_no_other() -> None:
+    a, b, c, d, e = (view(f"{name}.py") for name in "abcde")
+    # four looks at one file are no cycle of two, and the cycle after them is one: 6 and 7 repeat 4 and 5
+    same = tuple(view("z.py", (n, n)) for n in range(1, 5))
+    assert [f.steps for f in found("cyclic_pattern", (*same, *(a, b) * 2))] == [(6, 7)]
+    # one of period 2 from step 1 on and one of period 3 right behind it
+    two = (view("z.py"), *(a, b) * 2, *(c, d, e) * 2)
+    assert [f.steps for f in found("cyclic_pattern", two)] == [(3, 4), (8, 9, 10)]
 
 
 def test_a_cycle_is_the_same_pattern_wherever_it_starts() -> None:
