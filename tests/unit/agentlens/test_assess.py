@@ -266,6 +266,34 @@ def test_an_unlabelled_trajectory_is_refused_with_the_step() -> None:
         prepare(trajectory(view("a.py"), state))
 
 
+def test_the_evidence_says_how_each_signal_came_about() -> None:
+    near = run(view("a.py"), edit("a.py", "x", "y"), shell("pytest t"), name="near")
+    far = run(view("a.py"), edit("b.py", "p", "q"), shell("pytest t"), name="far")
+    mine = run(view("a.py"), edit("a.py", "x", "y"), shell("tox"), name="mine", outcome="failed")
+    found = list(assess_problem([near, far, mine]))[-1]
+    thirds = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]]
+    # two checks of one group with the same flags only: 0.75; 1 + 1 + 0.75 of 3 steps
+    # the tree: the view, two edits and two checks; all but the other edit are matched
+    temp = found.evidence["temp"]
+    assert {name: value.tolist() for name, value in temp.items()} == {"run": thirds, "reference": thirds}  # type: ignore[attr-defined]
+    assert {name: value for name, value in found.evidence.items() if name != "temp"} == {
+        "struct": {"donor": "near", "ordered_recall": pytest.approx(2.75 / 3), "unordered_precision": 1.0},
+        "cov": {"matched_nodes": 4, "nodes": 5},
+        "coh": {"forward": 2, "backward": 0, "blind_retries": 0, "verified": 1.0},
+        "edit": {"lines_changed": 1},
+    }
+    assert found.scores["tuned"].signals == {
+        "struct": pytest.approx(200 * (2.75 / 3) / (2.75 / 3 + 1)),
+        "cov": 80.0,
+        "edit": 100.0,
+        "coh": 1.0,
+        "temp": 1.0,
+    }
+    assert found.matched == ((0, 0), (1, found.matched[1][1]), (2, found.matched[2][1]))
+    assert found.reference is not None
+    assert (found.reference.k, found.reference.nodes, found.reference.match_threshold) == (2, 5, 0.70)
+
+
 def test_tokens_are_added_over_the_states_that_have_them() -> None:
     mine = run(view("a.py", tokens_in=10, tokens_out=2), view("b.py"), name="mine", outcome="failed")
     assert list(assess_problem(passing(mine)))[-1].tokens == 12
