@@ -257,7 +257,25 @@ def test_a_good_process_with_a_fix_elsewhere_is_marked_as_a_c5_candidate() -> No
     elsewhere = run(view("a.py"), view("b.py"), edit("new.py", "1", "2"), shell("pytest t"), name="elsewhere")
     found = list(assess_problem(passing(elsewhere)))[-1]
     assert found.scores["tuned"].signals["edit"] == 0.0
-    assert any("divergent but valid" in warning for warning in found.warnings)
+    assert found.warnings[-1] == (
+        "little edit agreement with a good process: a divergent but valid fix (C5) is likely"
+    )
+
+
+def test_a_reference_of_as_many_donors_as_asked_for_is_not_small() -> None:
+    mine = run(view("a.py"), name="mine", outcome="failed")
+    found = list(assess_problem(passing(run(view("e.py"), edit("e.py"), name="donor-4"), mine)))[-1]
+    assert found.reference is not None
+    assert found.reference.k == 5
+    assert found.warnings == ()
+
+
+def test_what_no_donor_looked_at_is_charged_as_exploration() -> None:
+    looks = (view("q.py"), view("r.py"))
+    mine = run(edit("a.py", "x", "y"), shell("pytest t"), *looks, name="mine", outcome="failed")
+    found = list(assess_problem(passing(mine)))[-1]
+    assert (found.trajectory_id, found.path) == ("mine", "runs/mine.json")
+    assert [(f.category, f.steps) for f in found.waste.findings] == [("unnecessary_exploration", (2, 3))]
 
 
 def test_an_unlabelled_trajectory_is_refused_with_the_step() -> None:
