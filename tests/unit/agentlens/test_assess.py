@@ -312,6 +312,13 @@ def test_the_evidence_says_how_each_signal_came_about() -> None:
     assert (found.reference.k, found.reference.nodes, found.reference.match_threshold) == (2, 5, 0.70)
 
 
+def test_of_equally_near_donors_the_first_of_the_reference_is_named() -> None:
+    found = list(assess_problem(passing(run(view("q.py"), name="mine", outcome="failed"))))[-1]
+    assert found.scores["paper"].signals["struct"] == 0.0
+    assert found.reference is not None
+    assert found.evidence["struct"]["donor"] == found.reference.donors[0]  # type: ignore[index]
+
+
 def test_tokens_are_added_over_the_states_that_have_them() -> None:
     mine = run(view("a.py", tokens_in=10, tokens_out=2), view("b.py"), name="mine", outcome="failed")
     assert list(assess_problem(passing(mine)))[-1].tokens == 12
