@@ -77,7 +77,7 @@ def normalise(path: str, directory: str = "", root: str = "") -> str:
         path = joined
     elif path.startswith(".") or "/." in path or "//" in path or path.endswith("/"):
         path = posixpath.normpath(path)
-    if path.startswith(".."):
+    if path == ".." or path.startswith("../"):
         return "ext:" + path
     return "" if path == "." else path
 

@@ -305,7 +305,7 @@ VALUE_FLAGS: dict[str, frozenset[str]] = {
     "make": frozenset(["-C", "-f", "-j"]),
     "mypy": frozenset(["--config-file", "--python-version", "-p", "-m", "-c"]),
     "sed": frozenset(["-e", "-f", "-l"]),
-    "awk": frozenset(["-F", "-v", "-f"]),
+    "awk": frozenset(["-F", "-v", "-f", "-i"]),
     "patch": frozenset(["-p", "-d", "-i", "-o", "--strip", "--directory", "--input"]),
     "curl": frozenset(["-X", "-H", "-d", "-o", "-u", "-F", "--data", "--header", "--output"]),
     "timeout": frozenset(["-s", "-k", "--signal", "--kill-after"]),
