@@ -106,6 +106,19 @@ def test_a_failed_edit_stands_nowhere() -> None:
             "sed -i 's/a/b/' f.py g.py",
             (Edit(old="a", new="b", path="f.py"), Edit(old="a", new="b", path="g.py")),
         ),
+        ("sed -i '12s/a/b/' f.py", (Edit(old="a", new="b", anchor=Lines(start=12, end=12)),)),
+        ("sed -i '4,6d' f.py", (Edit(old="", new="", anchor=Lines(start=4, end=6)),)),
+        ("sed -i '/old/d' f.py", (Edit(old="old", new=""),)),
+        # the text of an insertion may run over lines; substitutions are one a line
+        ("sed -i '3i\\x\ny' f.py", (Edit(old="", new="x\ny", anchor=Lines(start=3, end=3)),)),
+        ("sed -i 's/a/b/\ns/c/d/' f.py", (Edit(old="a", new="b"), Edit(old="c", new="d"))),
+        (
+            "python -c \"open('f.py', 'w').write('x'); s = re.sub('a', 'b', s)\"",
+            (Edit(old="", new="x"), Edit(old="a", new="b")),
+        ),
+        ("python -c \"Path('f.py').write_text('x')\"", (Edit(old="", new="x"),)),
+        ("python -c \"open('/tmp/f.py', 'w').write('x')\"", ()),
+        ("node -e \"fs.writeFileSync('f.js', 'x')\"", ()),
         ("rm f.py", ()),
     ],
 )
@@ -124,6 +137,19 @@ def test_a_unified_diff_is_its_hunks() -> None:
 def test_a_patch_of_an_insertion_is_anchored_where_it_stands() -> None:
     ((edit,), _) = patch_edits("@@ -3,2 +3,3 @@\n x\n+y\n z\n")
     assert edit == Edit(old="", new="y", anchor=Lines(start=4, end=4))
+
+
+def test_lines_of_one_hunk_stay_lines() -> None:
+    ((edit,), _) = patch_edits("@@ -3,2 +3,2 @@\n-a\n-b\n+c\n+d\n")
+    assert edit == Edit(old="a\nb", new="c\nd", anchor=Lines(start=3, end=4))
+    # a patch that begins with a hunk's lines has no heading to look a scope up in
+    assert patch_edits("-    a\n+    b\n") == ((Edit(old="    a", new="    b"),), None)
+
+
+def test_a_patch_with_absolute_names_is_that_of_the_repository() -> None:
+    patch = "*** Begin Patch\n*** Update File: /r/f.py\n@@\n-a\n+b\n*** End Patch"
+    segment = parse(f"apply_patch <<'E'\n{patch}\nE", "lib", "/r").strongest
+    assert [edit.path for edit in edits_of(segment, "lib", "/r")] == ["f.py"]
 
 
 def test_an_agents_patch_without_numbers_has_edits_without_anchors() -> None:
