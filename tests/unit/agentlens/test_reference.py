@@ -205,7 +205,8 @@ def test_names_decide_nothing_in_a_draw() -> None:
     [
         ({"donors": 1}, "at least 2"),
         ({"draws": 0}, "at least 1"),
-        ({"match_threshold": 0.0}, "lie in"),
+        ({"match_threshold": 0.0}, "match_threshold is 0.0: it must lie in"),
+        ({"match_threshold": 1.001}, "lie in"),
         ({"profile": "papre"}, "one of paper, tuned, unreferenced"),
     ],
 )
