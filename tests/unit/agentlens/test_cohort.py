@@ -179,7 +179,8 @@ def test_a_row_keeps_what_the_tables_need() -> None:
         run(view("a.py"), edit("a.py", "x", str(n)), shell(f"pytest {n}"), name=str(n)) for n in range(3)
     ]
     retry = shell("pytest t", outcome="error", seen="E")
-    mine = run(edit("a.py", "x", "q"), retry, retry, model="m", name="mine", outcome="failed")
+    first = edit("a.py", "x", "q", tokens_in=5, tokens_out=2)
+    mine = run(first, retry, retry, model="m", name="mine", outcome="failed")
     kept = cohort.row(list(assess_problem([*donors, mine]))[-1])
     assert (kept.model, kept.problem, kept.outcome, kept.steps) == ("m", "problem", "failed", 3)
     assert kept.wasted == {"blind_retry": 1}
@@ -193,7 +194,7 @@ def test_a_row_keeps_what_the_tables_need() -> None:
         name: in_percent[name] for name in ("struct", "cov", "edit")
     }
     assert kept.signals["temp"] == 100.0 * in_percent["temp"]
-    assert (kept.tokens, kept.cost_usd) == (told.tokens, told.cost_usd)
+    assert (kept.tokens, kept.cost_usd) == (7, None)
     assert cohort.row(list(assess_problem([*donors, run(view("a.py"))]))[-1]).is_verified is None
 
 

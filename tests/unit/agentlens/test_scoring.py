@@ -66,6 +66,11 @@ def test_a_log_is_read_with_the_reader_and_the_neighbours_that_it_is_given() -> 
             load(content, "a.json", "no such reader")
 
 
+def test_of_a_text_that_is_no_log_the_beginning_is_shown() -> None:
+    with pytest.raises(InputError, match=f"^'{'x' * 200}' is no log"):
+        load("x" * 201)
+
+
 def test_a_record_without_a_name_is_called_run() -> None:
     assert [run.trajectory_id for run in load(RUN)] == ["run"]
 

@@ -179,6 +179,9 @@ def test_a_change_of_folder_moves_what_follows() -> None:
 def test_flags_are_normalised() -> None:
     assert parse("grep -rn x f").flags == parse("grep -n -r x f").flags == ("-n", "-r")
     assert parse("grep -A 3 x f").flags == ("-A=3",)
+    assert parse("grep -v -inA 3 x f").flags == ("-A=3", "-i", "-n", "-v")
+    # a flag that asks for a value and has none is a flag
+    assert parse("grep -nA").flags == ("-A", "-n")
 
 
 def test_the_normal_text_forgets_what_does_not_matter() -> None:
