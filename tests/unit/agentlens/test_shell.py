@@ -191,6 +191,12 @@ def test_the_normal_text_forgets_what_does_not_matter() -> None:
     )
 
 
+def test_a_range_is_the_same_however_it_is_asked_for() -> None:
+    assert parse("head -n 5 a").normal == parse("head -5 a").normal == "head a 1,5"
+    assert parse("sed -n '3,4p' a").normal == "sed a 3,4"
+    assert parse("cd a > /dev/null && ls", "lib").normal == "ls lib/a"
+
+
 def different(left: str, right: str) -> bool:
     one, two = parse(left), parse(right)
     return one.normal != two.normal and one.target != two.target

@@ -306,6 +306,8 @@ VALUE_FLAGS: dict[str, frozenset[str]] = {
     "mypy": frozenset(["--config-file", "--python-version", "-p", "-m", "-c"]),
     "sed": frozenset(["-e", "-f", "-l"]),
     "awk": frozenset(["-F", "-v", "-f", "-i"]),
+    "black": frozenset(["-l", "-t", "--line-length", "--target-version"]),
+    "isort": frozenset(["-l", "-w", "--line-length", "--profile"]),
     "patch": frozenset(["-p", "-d", "-i", "-o", "--strip", "--directory", "--input"]),
     "curl": frozenset(["-X", "-H", "-d", "-o", "-u", "-F", "--data", "--header", "--output"]),
     "timeout": frozenset(["-s", "-k", "--signal", "--kill-after"]),
