@@ -145,6 +145,13 @@ def test_running_a_script_that_the_agent_wrote_is_listed_as_it_may_edit() -> Non
     assert [line[:2] for line in changes] == ["1.", "3."]
 
 
+def test_running_a_script_that_an_edit_tool_wrote_is_listed_too() -> None:
+    written = edit("fix_it.py", "", "open('a.py', 'w')", operation=Operation.CREATE)
+    states = numbered(written, shell("python other.py"), shell("python fix_it.py"), view("a.py"))
+    changes = question(states, Place("f", 0, 3)).changes.splitlines()
+    assert [line[:2] for line in changes] == ["1.", "3."]
+
+
 def test_many_changes_are_listed_from_both_ends() -> None:
     states = numbered(*(edit(f"{number}.py") for number in range(20)), view("a.py"))
     lines = question(states, Place("f", 0, 20)).changes.splitlines()
