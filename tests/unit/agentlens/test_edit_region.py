@@ -61,6 +61,8 @@ def test_git_checkout_of_a_file_or_folder_takes_its_edits_back() -> None:
     edits = [edit("src/m.py", "x", "y"), edit("src/n.py", "p", "q"), edit("o.py", "r", "s")]
     one = shell("git checkout -- src/m.py", intent=Intent.I)
     assert region([*edits, one]) == {("src/n.py", "p"), ("o.py", "r")}
+    everything = shell("git reset --hard", intent=Intent.I)
+    assert region([*edits, everything, edit("o.py", "r", "t")]) == {("o.py", "r")}
     folder = shell("git checkout -- src", intent=Intent.I)
     assert region([*edits, folder]) == {("o.py", "r")}
 

@@ -27,6 +27,7 @@ from workers.agentlens.paths import kind_of, names_a_path, normalise, parent
         ("..x.py", "", "", "..x.py"),
         ("x.py", "ext:/opt", "", "ext:/opt/x.py"),
         ("../testbed/x.py", "ext:/opt", "", "x.py"),
+        ("../srv/repo/x.py", "ext:/opt", "/srv/repo", "x.py"),
         ("C:\\repo\\a.py", "", "C:/repo", "a.py"),
         ("C:\\other\\a.py", "", "C:/repo", "ext:C:/other/a.py"),
         ("~/a.py", "", "", "ext:~/a.py"),
