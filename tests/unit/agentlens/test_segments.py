@@ -151,6 +151,7 @@ LOOKS = [
     ("cat > a.py < b.py", "cat | write | writes: a.py | target: a.py"),
     ("find . -execdir sed -i x {} +", "find sed -i | write | writes:  | target: ."),
     ("find . -ok rm {} ;", "find rm | write | writes:  | target: ."),
+    ("find -name x", "find | search | args: ., -name, x | reads:  | target: x in . | pattern: x"),
 ]
 GIT = [
     (
@@ -376,6 +377,8 @@ PROGRAMS = [
     ("cp a", "cp | write | args: a | writes: a | target: a"),
     ("black -l 100 a.py", "black | write | args: a.py | flags: -l=100 | writes: a.py | target: a.py"),
     ("isort -l 100 a.py", "isort | write | args: a.py | flags: -l=100 | writes: a.py | target: a.py"),
+    ("python -m virtualenv v", "virtualenv | environment | args: v"),
+    ("yarn run lint", "yarn run | test | args: lint | target: lint"),
 ]
 
 
