@@ -278,3 +278,7 @@ def test_a_reference_is_built_from_labelled_passing_trajectories() -> None:
     )
     with pytest.raises(ValueError, match="has no intent: label the trajectory"):
         Reference.build([unlabelled, *passing])
+
+
+def test_only_certain_matches_may_be_asked_for() -> None:
+    assert ScoringSettings(match_threshold=1.0).match_threshold == 1.0
