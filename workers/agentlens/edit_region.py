@@ -75,7 +75,7 @@ def edited_files(state: State) -> tuple[str, ...]:
 
 
 def _covers(reverted: set[str], path: str) -> bool:
-    return any(r in ("", ".") or path == r or path.startswith(r.rstrip("/") + "/") for r in reverted)
+    return any(r in ("", ".") or path == r or path.startswith(r + "/") for r in reverted)
 
 
 def _undo(standing: list[_Change], path: str) -> None:

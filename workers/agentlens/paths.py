@@ -77,7 +77,7 @@ def normalise(path: str, directory: str = "", root: str = "") -> str:
         path = joined
     elif path.startswith(".") or "/." in path or "//" in path or path.endswith("/"):
         path = posixpath.normpath(path)
-    if path.startswith(".."):
+    if path == ".." or path.startswith("../"):
         return "ext:" + path
     return "" if path == "." else path
 
@@ -139,4 +139,4 @@ def parent(path: str) -> str:
 
 def names_a_path(word: str) -> bool:
     """Whether a bare word looks like a file or folder rather than an option value."""
-    return bool(word) and ("/" in word or "." in word) and not word.startswith(("-", "http:", "https:"))
+    return ("/" in word or "." in word) and not word.startswith(("-", "http:", "https:"))

@@ -153,3 +153,14 @@ def test_the_interval_is_the_same_for_the_same_seed() -> None:
 def test_what_cannot_be_compared_is_refused(raters: list[str], ratings: list[str], labels: str) -> None:
     with pytest.raises(ValueError, match="must"):
         study(raters, [intents(column) for column in ratings], intents(labels), runs=range(len(labels)))
+
+
+def test_a_study_counts_its_steps_and_says_which_ratings_are_missing() -> None:
+    labels = intents("EIV")
+    found = study(["a", "b"], [intents("EIV"), intents("EII")], labels, runs=range(3))
+    assert found.among is not None
+    assert (found.among.steps, found.everyone.steps, found.by_rater[0].steps) == (3, 3, 3)
+    with pytest.raises(ValueError, match=r"^every rater must have rated every step$"):
+        study(["a"], [intents("EI")], labels, runs=range(3))
+    with pytest.raises(ValueError, match=r"^there must be at least 1 step, and ratings for each rater$"):
+        study([], [], labels, runs=range(3))

@@ -257,13 +257,66 @@ def test_a_good_process_with_a_fix_elsewhere_is_marked_as_a_c5_candidate() -> No
     elsewhere = run(view("a.py"), view("b.py"), edit("new.py", "1", "2"), shell("pytest t"), name="elsewhere")
     found = list(assess_problem(passing(elsewhere)))[-1]
     assert found.scores["tuned"].signals["edit"] == 0.0
-    assert any("divergent but valid" in warning for warning in found.warnings)
+    assert found.warnings[-1] == (
+        "little edit agreement with a good process: a divergent but valid fix (C5) is likely"
+    )
+
+
+def test_a_reference_of_as_many_donors_as_asked_for_is_not_small() -> None:
+    mine = run(view("a.py"), name="mine", outcome="failed")
+    found = list(assess_problem(passing(run(view("e.py"), edit("e.py"), name="donor-4"), mine)))[-1]
+    assert found.reference is not None
+    assert found.reference.k == 5
+    assert found.warnings == ()
+
+
+def test_what_no_donor_looked_at_is_charged_as_exploration() -> None:
+    looks = (view("q.py"), view("r.py"))
+    mine = run(edit("a.py", "x", "y"), shell("pytest t"), *looks, name="mine", outcome="failed")
+    found = list(assess_problem(passing(mine)))[-1]
+    assert (found.trajectory_id, found.path) == ("mine", "runs/mine.json")
+    assert [(f.category, f.steps) for f in found.waste.findings] == [("unnecessary_exploration", (2, 3))]
 
 
 def test_an_unlabelled_trajectory_is_refused_with_the_step() -> None:
     state = dataclasses.replace(view("a.py"), intent=None)
     with pytest.raises(ValueError, match="state 1 has no intent: label the trajectory"):
         prepare(trajectory(view("a.py"), state))
+
+
+def test_the_evidence_says_how_each_signal_came_about() -> None:
+    near = run(view("a.py"), edit("a.py", "x", "y"), shell("pytest t"), name="near")
+    far = run(view("a.py"), edit("b.py", "p", "q"), shell("pytest t"), name="far")
+    mine = run(view("a.py"), edit("a.py", "x", "y"), shell("tox"), name="mine", outcome="failed")
+    found = list(assess_problem([near, far, mine]))[-1]
+    thirds = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]]
+    # two checks of one group with the same flags only: 0.75; 1 + 1 + 0.75 of 3 steps
+    # the tree: the view, two edits and two checks; all but the other edit are matched
+    temp = found.evidence["temp"]
+    assert {name: value.tolist() for name, value in temp.items()} == {"run": thirds, "reference": thirds}  # type: ignore[attr-defined]
+    assert {name: value for name, value in found.evidence.items() if name != "temp"} == {
+        "struct": {"donor": "near", "ordered_recall": pytest.approx(2.75 / 3), "unordered_precision": 1.0},
+        "cov": {"matched_nodes": 4, "nodes": 5},
+        "coh": {"forward": 2, "backward": 0, "blind_retries": 0, "verified": 1.0},
+        "edit": {"lines_changed": 1},
+    }
+    assert found.scores["tuned"].signals == {
+        "struct": pytest.approx(200 * (2.75 / 3) / (2.75 / 3 + 1)),
+        "cov": 80.0,
+        "edit": 100.0,
+        "coh": 1.0,
+        "temp": 1.0,
+    }
+    assert found.matched == ((0, 0), (1, found.matched[1][1]), (2, found.matched[2][1]))
+    assert found.reference is not None
+    assert (found.reference.k, found.reference.nodes, found.reference.match_threshold) == (2, 5, 0.70)
+
+
+def test_of_equally_near_donors_the_first_of_the_reference_is_named() -> None:
+    found = list(assess_problem(passing(run(view("q.py"), name="mine", outcome="failed"))))[-1]
+    assert found.scores["paper"].signals["struct"] == 0.0
+    assert found.reference is not None
+    assert found.evidence["struct"]["donor"] == found.reference.donors[0]  # type: ignore[index]
 
 
 def test_tokens_are_added_over_the_states_that_have_them() -> None:

@@ -68,6 +68,10 @@ def test_waste_is_prevalence_and_mean_steps_among_those_that_show_it() -> None:
     waste = cohort.summarise(ROWS)["waste"]
     passed = waste["passed"]["categories"]["blind_retry"]  # type: ignore[index]
     assert passed == {"prevalence": pytest.approx(1 / 4), "steps": 4.0}
+    # alpha's 40 wasted 0.4 of its steps, the other three passes nothing
+    assert waste["passed"]["mean_severity"] == pytest.approx(0.1)  # type: ignore[index]
+    one = cohort.summarise([row("alpha", "p", 80, "I", wasted={"cyclic_pattern": 1})])["waste"]
+    assert one["ideal"]["categories"]["cyclic_pattern"] == {"prevalence": 1.0, "steps": 1.0}  # type: ignore[index]
     assert waste["failed"]["categories"]["cyclic_pattern"] == {"prevalence": 0.0, "steps": None}  # type: ignore[index]
 
 
@@ -93,7 +97,12 @@ def test_mechanisms_are_counted_by_model_and_tested() -> None:
         row("beta", "p1", 10, "L", mechanism=Mechanism.INCOMPLETE) for _ in range(15)
     ]
     found = cohort.summarise(lucky)["mechanisms"]
-    assert found["counts"]["C2"] == found["counts"]["C3"] == 15  # type: ignore[index]
+    assert found["lucky"] == 30  # type: ignore[index]
+    assert found["counts"] == {"C1": 0, "C2": 15, "C3": 15, "C4": 0, "C5": 0}  # type: ignore[index]
+    assert found["by_model"] == {  # type: ignore[index]
+        "alpha": {"C1": 0, "C2": 15, "C3": 0, "C4": 0, "C5": 0},
+        "beta": {"C1": 0, "C2": 0, "C3": 15, "C4": 0, "C5": 0},
+    }
     assert found["association"]["cramers_v"] == pytest.approx(1.0)  # type: ignore[index]
 
 
@@ -108,6 +117,30 @@ def test_discrimination_is_given_for_both_profiles_and_their_difference() -> Non
     # pairs: 80, 40, 60, 90 against 70, 20 → (2 + 1 + 1 + 2)/8
     assert found["paper"]["auroc"]["pooled"]["value"] == pytest.approx(6 / 8)  # type: ignore[index]
     assert found["tuned_minus_paper"]["pooled"]["value"] == 0.0  # type: ignore[index]
+    # up to 20 lie one of two fails and no pass, up to 70 both fails and two of four passes: the gap is ½
+    assert found["paper"]["kolmogorov_smirnov"]["statistic"] == pytest.approx(0.5)  # type: ignore[index]
+    assert 0.0 < found["paper"]["kolmogorov_smirnov"]["p"] <= 1.0  # type: ignore[index]
+
+
+def test_signals_are_told_apart_and_compared_with_each_other() -> None:
+    found = cohort.summarise(ROWS)["signals"]
+    # struct is the score, coh 100 minus it: 6 of 8 pairs right, and 2 of 8
+    assert found["auroc"]["struct"]["pooled"]["value"] == pytest.approx(6 / 8)  # type: ignore[index]
+    assert found["auroc"]["coh"]["pooled"]["value"] == pytest.approx(2 / 8)  # type: ignore[index]
+    assert found["spearman"]["names"] == ["coh", "struct"]  # type: ignore[index]
+    assert found["spearman"]["rho"] == [  # type: ignore[index]
+        [pytest.approx(1.0), pytest.approx(-1.0)],
+        [pytest.approx(-1.0), pytest.approx(1.0)],
+    ]
+
+
+def test_one_seed_gives_the_same_intervals_everywhere() -> None:
+    rng = random.Random(5)
+    rows = [row("alpha", f"p{n % 20}", rng.uniform(0, 100), "IP"[n // 20 % 2]) for n in range(80)]
+    assert as_json(cohort.summarise(rows, seed=1)) == as_json(cohort.summarise(rows, seed=1))
+    for part in ("discrimination", "signals", "models"):
+        other = cohort.summarise(rows, seed=2)
+        assert as_json({part: cohort.summarise(rows, seed=1)[part]}) != as_json({part: other[part]})
 
 
 def test_the_order_of_rows_changes_nothing() -> None:
@@ -146,7 +179,8 @@ def test_a_row_keeps_what_the_tables_need() -> None:
         run(view("a.py"), edit("a.py", "x", str(n)), shell(f"pytest {n}"), name=str(n)) for n in range(3)
     ]
     retry = shell("pytest t", outcome="error", seen="E")
-    mine = run(edit("a.py", "x", "q"), retry, retry, model="m", name="mine", outcome="failed")
+    first = edit("a.py", "x", "q", tokens_in=5, tokens_out=2)
+    mine = run(first, retry, retry, model="m", name="mine", outcome="failed")
     kept = cohort.row(list(assess_problem([*donors, mine]))[-1])
     assert (kept.model, kept.problem, kept.outcome, kept.steps) == ("m", "problem", "failed", 3)
     assert kept.wasted == {"blind_retry": 1}
@@ -154,6 +188,13 @@ def test_a_row_keeps_what_the_tables_need() -> None:
     assert kept.is_verified is True
     assert set(kept.signals) == {"struct", "cov", "coh", "temp", "edit"}
     assert 1.0 < kept.signals["temp"] <= 100.0
+    told = list(assess_problem([*donors, mine]))[-1]
+    in_percent = told.scores["tuned"].signals
+    assert {name: kept.signals[name] for name in ("struct", "cov", "edit")} == {
+        name: in_percent[name] for name in ("struct", "cov", "edit")
+    }
+    assert kept.signals["temp"] == 100.0 * in_percent["temp"]
+    assert (kept.tokens, kept.cost_usd) == (7, None)
     assert cohort.row(list(assess_problem([*donors, run(view("a.py"))]))[-1]).is_verified is None
 
 

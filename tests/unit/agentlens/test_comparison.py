@@ -25,6 +25,7 @@ def test_shared_steps_are_paired_in_order_and_named_by_their_place_in_the_run() 
     assert found.shared_right == pytest.approx(2 / 4)
     assert found.edit_agreement == 1.0
     assert not found.is_same
+    assert found.profiles == (left.trace.profile, right.trace.profile)
 
 
 def test_a_run_is_itself() -> None:

@@ -60,6 +60,9 @@ def test_three_foreign_steps_are_a_divergence_with_what_was_expected() -> None:
     found = way.divergence
     assert found is not None
     assert (found.step, found.kind, found.rejoined_at) == (1, "new_target", 4)
+    assert found.actual == "view|q.py"
+    # from where it came back it is followed step by step
+    assert [step for step, _ in way.path] == [0, 4, 5, 6, 7]
     assert found.segments == (Segment(start=1, end=3, rejoined_at=4),)
     # both donors went on from the shared first step, one each
     assert {e.action for e in found.expected} == {"view|b.py", "edit|z.py"}
@@ -79,6 +82,32 @@ def test_more_levels_than_the_lookahead_cannot_be_skipped() -> None:
     # from the first step: one level on and three more may be skipped, so the fourth of the six is in reach
     assert steps(view("a.py"), view("3.py")) == [route[0], route[4]]
     assert steps(view("a.py"), view("4.py")) == [route[0]]
+
+
+def test_the_step_that_most_donors_took_is_expected_first_and_then_the_oldest() -> None:
+    reference = tree(
+        (view("a.py"), view("b.py"), shell("tox 1")),
+        (view("a.py"), view("c.py"), shell("tox 2")),
+        (view("a.py"), view("c.py"), shell("tox 3")),
+        (view("a.py"), view("d.py"), shell("tox 4")),
+    )
+    mine = run(view("a.py"), view("q.py"), view("r.py"), view("s.py"))
+    found = walk(mine.trace, reference, matches(mine, reference), SETTINGS).divergence
+    assert found is not None
+    assert (found.expected[0].action, found.expected[0].support) == ("view|c.py", 2)
+    assert [e.support for e in found.expected] == [2, 1, 1]
+    assert found.expected[1].node < found.expected[2].node
+
+
+@pytest.mark.parametrize(
+    ("sure", "back"),
+    [({1: 0.8, 2: 0.9}, 2), ({2: 0.9, 1: 0.8}, 2), ({1: 0.9, 2: 0.9}, 1), ({2: 0.9, 1: 0.9}, 1)],
+)
+def test_a_run_comes_back_at_the_surest_node_and_then_the_oldest(sure: dict[int, float], back: int) -> None:
+    reference = tree(ROUTE, OTHER)
+    mine = run(view("q.py"), view("r.py"), view("s.py"), view("t.py"))
+    # it matches nothing for three steps and then two nodes at once
+    assert walk(mine.trace, reference, [{}, {}, {}, sure], SETTINGS).path == ((3, back),)
 
 
 def test_leaving_for_good_is_never_rejoined() -> None:
@@ -120,13 +149,14 @@ def test_stopping_before_any_donor_did_is_an_early_stop() -> None:
     way, _ = walked(view("a.py"), view("b.py"))
     assert way.divergence is not None
     assert (way.divergence.kind, way.divergence.step) == ("early_stop", 1)
+    assert way.divergence.actual == "the run ends"
     assert [e.action for e in way.divergence.expected] == ["edit|b.py"]
 
 
 def test_a_run_without_steps_stops_early_at_the_root() -> None:
     way, _ = walked()
     assert way.divergence is not None
-    assert (way.divergence.kind, way.divergence.last_node) == ("early_stop", None)
+    assert (way.divergence.kind, way.divergence.last_node, way.divergence.step) == ("early_stop", None, 0)
 
 
 @given(st.lists(st.sampled_from([*ROUTE, *OTHER, view("q.py"), view("r.py")]), max_size=12))

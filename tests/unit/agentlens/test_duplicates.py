@@ -42,6 +42,15 @@ def test_a_file_beside_its_copy_counts_once_under_its_shorter_name() -> None:
     }
 
 
+@pytest.mark.parametrize("known", [{"thought": "hm"}, {"timestamp": 1.0}, {"observation": "x"}])
+def test_one_kind_of_trace_is_enough_to_tell_a_copy(known: dict[str, Any]) -> None:
+    steps = (dataclasses.replace(view("a.py"), **known),)
+    one, other = given_run("a.json", steps=steps), given_run("b.json", steps=steps)
+    assert copies(one, other) == {"b.json": "a.json"}
+    bare = (view("a.py"),)
+    assert copies(given_run("a.json", steps=bare), given_run("b.json", steps=bare)) == {}
+
+
 def test_the_copy_that_knows_its_problem_and_outcome_counts() -> None:
     lonely = given_run("x.json", problem=None, outcome="unknown")
     at_home = given_run("trials/1/trajectory.json", problem="p")

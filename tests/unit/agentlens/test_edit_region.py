@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.agentlens.steps import edit, patch, run, shell, undo, view
-from workers.agentlens.edit_region import changed_lines, region, written_sources
+from tests.unit.agentlens.steps import edit, patch, run, shell, think, undo, view
+from workers.agentlens.edit_region import changed_lines, edited_files, region, written_sources
 from workers.agentlens.signals.edit_agreement import edit_agreement
 from workers.agentlens.trajectory import Intent, Operation
 
@@ -42,12 +42,27 @@ def test_an_undone_edit_is_gone() -> None:
 
 def test_an_edit_taken_back_by_its_opposite_is_gone() -> None:
     assert region([edit("m.py", "x", "y"), edit("m.py", "y", "x")]) == frozenset()
+    between = edit("n.py", "p", "q")
+    assert region([edit("m.py", "x", "y"), between, edit("m.py", "y", "x")]) == {("n.py", "p")}
+
+
+def test_a_step_that_names_no_file_edits_none() -> None:
+    assert edited_files(think()) == ()
+    assert edited_files(edit("m.py")) == ("m.py",)
+
+
+def test_what_a_failed_edit_named_was_not_edited_and_a_lone_surrogate_in_a_name_is_text() -> None:
+    made = run(edit("m.py", outcome="error"), edit("n\udc80.py")).trace
+    assert made.edited_files == {"n\udc80.py"}
+    assert made.sequence != run(edit("n\udc80.py")).trace.sequence
 
 
 def test_git_checkout_of_a_file_or_folder_takes_its_edits_back() -> None:
     edits = [edit("src/m.py", "x", "y"), edit("src/n.py", "p", "q"), edit("o.py", "r", "s")]
     one = shell("git checkout -- src/m.py", intent=Intent.I)
     assert region([*edits, one]) == {("src/n.py", "p"), ("o.py", "r")}
+    everything = shell("git reset --hard", intent=Intent.I)
+    assert region([*edits, everything, edit("o.py", "r", "t")]) == {("o.py", "r")}
     folder = shell("git checkout -- src", intent=Intent.I)
     assert region([*edits, folder]) == {("o.py", "r")}
 
@@ -61,6 +76,8 @@ def test_lines_that_the_run_added_itself_are_not_lines_of_the_repository() -> No
 def test_a_created_file_and_an_unreadable_shell_edit_stand_for_the_whole_file() -> None:
     created = edit("m.py", "", "text", operation=Operation.CREATE)
     assert region([created]) == {("m.py", "")}
+    assert region([edit("m.py", "", "text")]) == {("m.py", "")}
+    assert region([edit("m.py", "a", "b", operation=Operation.CREATE)]) == {("m.py", "")}
     script = shell("python -c \"open('n.py', 'w').write('x')\"", intent=Intent.I)
     assert region([script]) == {("n.py", "")}
 

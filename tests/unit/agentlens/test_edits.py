@@ -6,7 +6,15 @@ import pytest
 
 from workers.agentlens.formats.seen import Seen
 from workers.agentlens.formats.states import StateBuilder
-from workers.agentlens.locate import anchor_of, changed_lines, found_in, numbered_lines, scope_of
+from workers.agentlens.locate import (
+    anchor_of,
+    changed_lines,
+    encloses_itself,
+    found_in,
+    holding,
+    numbered_lines,
+    scope_of,
+)
 from workers.agentlens.shell import parse
 from workers.agentlens.shell_edits import edits_of, patch_edits
 from workers.agentlens.trajectory import Edit, Lines
@@ -36,6 +44,30 @@ def test_an_edit_whose_text_was_cut_off_stands_four_lines_below_the_snippet() ->
     assert anchor_of("gone", "", numbered_lines(SNIPPET)) == Lines(start=14, end=14)
 
 
+def test_an_edit_at_the_top_of_a_listing_that_does_not_show_it_stands_nowhere() -> None:
+    assert anchor_of("gone", "", {1: "a", 2: "b"}) is None
+    assert anchor_of("gone", "", {2: "a"}) == Lines(start=6, end=6)
+    assert anchor_of("gone", "new", {2: "a"}) == Lines(start=6, end=6)
+    # a text that ends with its line takes no further one
+    assert anchor_of("x\ny\n", "a", {2: "a"}) == Lines(start=2, end=3)
+    assert anchor_of("x\ny", "a", {2: "a"}) == Lines(start=2, end=3)
+
+
+def test_the_one_line_that_holds_a_part_is_its_place() -> None:
+    shown = {3: "x = 1", 4: "y = 1"}
+    assert holding("x =", shown) == Lines(start=3, end=3)
+    assert holding("= 1", shown) is None
+    assert holding("z", shown) is None
+    assert holding("x = 1\ny", {3: "x = 1\ny"}) is None
+
+
+def test_a_change_that_begins_with_a_definition_at_the_margin_encloses_itself() -> None:
+    assert encloses_itself(["def f():"], ["    x"])
+    assert encloses_itself([], ["class A:"])
+    assert not encloses_itself(["    def f():"], ["        x"])
+    assert not encloses_itself(["x = 1"], ["y", "def f():"])
+
+
 def test_a_text_is_found_only_as_a_whole() -> None:
     shown = {5: "a", 6: "b", 7: "c"}
     assert found_in("b\nc\n", shown) == Lines(start=6, end=7)
@@ -47,11 +79,14 @@ def test_indentation_says_what_encloses_a_change() -> None:
     assert scope_of(before, ["            return 1"]) == "A.g"
     assert scope_of(before, ["    def h(self):"]) == "A.h"
     assert scope_of([], ["x = 1"]) is None
+    assert scope_of(before, ["", "  "]) is None
     assert scope_of(["func (r *T) Run() {"], ["\tgo()"]) == "Run"
 
 
 def test_common_lines_are_no_change() -> None:
     assert changed_lines("a\nb\nc", "a\nB\nc") == (1, ["b"], ["B"])
+    assert changed_lines("a\nb", "a\nb") == (2, [], [])
+    assert changed_lines("a b", "a c") == (0, ["a b"], ["a c"])
 
 
 def test_a_replacement_knows_lines_and_scope_from_what_the_tool_showed() -> None:
@@ -106,6 +141,19 @@ def test_a_failed_edit_stands_nowhere() -> None:
             "sed -i 's/a/b/' f.py g.py",
             (Edit(old="a", new="b", path="f.py"), Edit(old="a", new="b", path="g.py")),
         ),
+        ("sed -i '12s/a/b/' f.py", (Edit(old="a", new="b", anchor=Lines(start=12, end=12)),)),
+        ("sed -i '4,6d' f.py", (Edit(old="", new="", anchor=Lines(start=4, end=6)),)),
+        ("sed -i '/old/d' f.py", (Edit(old="old", new=""),)),
+        # the text of an insertion may run over lines; substitutions are one a line
+        ("sed -i '3i\\x\ny' f.py", (Edit(old="", new="x\ny", anchor=Lines(start=3, end=3)),)),
+        ("sed -i 's/a/b/\ns/c/d/' f.py", (Edit(old="a", new="b"), Edit(old="c", new="d"))),
+        (
+            "python -c \"open('f.py', 'w').write('x'); s = re.sub('a', 'b', s)\"",
+            (Edit(old="", new="x"), Edit(old="a", new="b")),
+        ),
+        ("python -c \"Path('f.py').write_text('x')\"", (Edit(old="", new="x"),)),
+        ("python -c \"open('/tmp/f.py', 'w').write('x')\"", ()),
+        ("node -e \"fs.writeFileSync('f.js', 'x')\"", ()),
         ("rm f.py", ()),
     ],
 )
@@ -124,6 +172,19 @@ def test_a_unified_diff_is_its_hunks() -> None:
 def test_a_patch_of_an_insertion_is_anchored_where_it_stands() -> None:
     ((edit,), _) = patch_edits("@@ -3,2 +3,3 @@\n x\n+y\n z\n")
     assert edit == Edit(old="", new="y", anchor=Lines(start=4, end=4))
+
+
+def test_lines_of_one_hunk_stay_lines() -> None:
+    ((edit,), _) = patch_edits("@@ -3,2 +3,2 @@\n-a\n-b\n+c\n+d\n")
+    assert edit == Edit(old="a\nb", new="c\nd", anchor=Lines(start=3, end=4))
+    # a patch that begins with a hunk's lines has no heading to look a scope up in
+    assert patch_edits("-    a\n+    b\n") == ((Edit(old="    a", new="    b"),), None)
+
+
+def test_a_patch_with_absolute_names_is_that_of_the_repository() -> None:
+    patch = "*** Begin Patch\n*** Update File: /r/f.py\n@@\n-a\n+b\n*** End Patch"
+    segment = parse(f"apply_patch <<'E'\n{patch}\nE", "lib", "/r").strongest
+    assert [edit.path for edit in edits_of(segment, "lib", "/r")] == ["f.py"]
 
 
 def test_an_agents_patch_without_numbers_has_edits_without_anchors() -> None:

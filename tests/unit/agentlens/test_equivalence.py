@@ -36,6 +36,14 @@ def test_overlapping_lines_score_by_their_jaccard_index() -> None:
     assert sure(view("a.py", (1, 10)), view("a.py", (2, 10))) == pytest.approx(0.9285714286)
 
 
+def test_one_line_is_a_range_too() -> None:
+    # the same line whole: 0.80 + 0.15; one of two lines: ρ = ½, 0.80 + 0.15·0.2/0.7 = 0.84286
+    one = edit("a.py", "x", "y", at=(5, 5))
+    assert sure(one, edit("a.py", "p", "q", at=(5, 5))) == pytest.approx(0.95)
+    assert sure(one, edit("a.py", "p", "q", at=(5, 6))) == pytest.approx(0.8428571429)
+    assert sure(one, edit("a.py", "p", "q", at=(6, 6))) == 0.0
+
+
 def test_reads_of_distant_ranges_of_a_file_differ() -> None:
     assert sure(view("a.py", (1, 10)), view("a.py", (500, 520))) == 0.0
     # 1-10 and 8-20: 3 of 20 lines, ρ = 0.15 < 0.30

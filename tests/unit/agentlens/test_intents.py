@@ -156,6 +156,67 @@ def test_a_listing_concerns_the_change_if_it_shows_an_edited_file() -> None:
     assert labels(builder)[1:] == ["V6", "E6"]
 
 
+def test_a_check_that_passes_again_takes_back_what_the_failing_one_named() -> None:
+    builder = StateBuilder()
+    edited(builder)
+    builder.shell("bash", "pytest", Seen(text="FAILED tests/test_x.py::test_a - x\n1 failed"))
+    builder.shell("bash", "pytest", Seen(text="1 passed in 0.01s"))
+    builder.view("view", "tests/test_x.py", Seen(text="x"))
+    assert labels(builder)[1:] == ["V4", "V4", "E6"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "shown"),
+    [
+        ("pkg", "util.py"),  # the file's folder, but the file is not shown
+        ("", "core.py"),  # a file of the same name in another folder
+        ("pk", "pkg/core.py"),  # a folder whose name the path begins with is not its folder
+    ],
+)
+def test_a_listing_that_shows_no_edited_file_is_exploration(folder: str, shown: str) -> None:
+    builder = StateBuilder()
+    edited(builder)
+    builder.listing("ls", folder, Seen(text=shown))
+    assert labels(builder)[1:] == ["E6"]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown", "expected"),
+    [
+        ("ls pkg", "core.py\nutil.py", "V6"),
+        ("ls .", "pkg/core.py", "V6"),
+        ("ls pkg", "util.py", "E6"),
+        ("ls docs", "index.rst", "E6"),
+    ],
+)
+def test_a_shell_listing_concerns_the_change_as_a_tools_listing_does(
+    line: str, shown: str, expected: str
+) -> None:
+    assert shell_after_edit(line, Seen(text=shown, exit_code=0)) == expected
+
+
+def test_a_note_is_neither_source_nor_a_script() -> None:
+    builder = StateBuilder()
+    builder.create("create", "NOTES.md", "x", Seen(text="File created successfully"))
+    builder.view("view", "NOTES.md", Seen(text="x"))
+    assert labels(builder) == ["O7", "E6"]
+
+
+def test_of_two_scripts_made_at_once_it_is_unknown_which_rewrites_source() -> None:
+    opening = "+open('pkg/core.py', 'w').write('x')"
+    added = "".join(f"*** Add File: fix_{name}.py\n{opening}\n" for name in "ab")
+    builder = StateBuilder()
+    builder.shell("bash", f"apply_patch <<'E'\n*** Begin Patch\n{added}*** End Patch\nE", Seen(exit_code=0))
+    builder.shell("bash", "python fix_a.py", Seen(exit_code=0))
+    assert labels(builder) == ["E3", "E5"]
+
+
+def test_input_before_any_command_is_bookkeeping() -> None:
+    builder = StateBuilder()
+    builder.keys("bash", "y", Seen())
+    assert labels(builder) == ["O1"]
+
+
 def test_input_to_a_running_process_keeps_the_label_of_its_command() -> None:
     builder = StateBuilder()
     builder.shell("bash", "pytest", Seen())

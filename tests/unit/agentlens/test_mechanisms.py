@@ -64,6 +64,8 @@ def test_c3_touches_less_than_half_of_the_consensus_scopes() -> None:
     donors = [run(edit("a.py", scope="f"), edit("a.py", scope="g"), edit("a.py", scope="h")).trace] * 2
     assert is_incomplete(run(edit("a.py", scope="f")).trace, donors, 0.5)  # 1 of 3
     assert not is_incomplete(run(edit("a.py", scope="f"), edit("a.py", scope="g")).trace, donors, 0.5)
+    half = [run(edit("a.py", scope="f"), edit("a.py", scope="g")).trace] * 2
+    assert not is_incomplete(run(edit("a.py", scope="f")).trace, half, 0.5)  # 1 of 2 is not less than half
 
 
 def test_without_donors_c3_and_c5_cannot_be_told_apart() -> None:

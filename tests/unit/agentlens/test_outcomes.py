@@ -95,6 +95,9 @@ def test_a_digest_forgets_addresses_colours_and_durations() -> None:
         "<A at 0x99ff> 1 passed in 3.4s"
     )
     assert text_digest("line 3") != text_digest("line 4")
+    assert text_digest("") == ""
+    # 8 bytes in hexadecimal; a lone surrogate is text
+    assert len(text_digest("\udc80")) == 16
 
 
 @pytest.mark.parametrize(

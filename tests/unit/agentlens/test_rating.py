@@ -145,6 +145,13 @@ def test_running_a_script_that_the_agent_wrote_is_listed_as_it_may_edit() -> Non
     assert [line[:2] for line in changes] == ["1.", "3."]
 
 
+def test_running_a_script_that_an_edit_tool_wrote_is_listed_too() -> None:
+    written = edit("fix_it.py", "", "open('a.py', 'w')", operation=Operation.CREATE)
+    states = numbered(written, shell("python other.py"), shell("python fix_it.py"), view("a.py"))
+    changes = question(states, Place("f", 0, 3)).changes.splitlines()
+    assert [line[:2] for line in changes] == ["1.", "3."]
+
+
 def test_many_changes_are_listed_from_both_ends() -> None:
     states = numbered(*(edit(f"{number}.py") for number in range(20)), view("a.py"))
     lines = question(states, Place("f", 0, 20)).changes.splitlines()
@@ -155,7 +162,15 @@ def test_many_changes_are_listed_from_both_ends() -> None:
 
 def test_a_long_text_is_cut_in_the_middle_and_says_so() -> None:
     asked = question(numbered(shell("cat a", seen="a" * 700 + "b" * 1000 + "c" * 500)), Place("f", 0, 0))
+    just_whole = "x" * (700 + 500 + 40)
+    assert question(numbered(shell("cat a", seen=just_whole)), Place("f", 0, 0)).observation == just_whole
     assert asked.observation == "a" * 700 + "\n[… 1000 characters …]\n" + "c" * 500
+
+
+@pytest.mark.parametrize(("length", "shown"), [(200, "x" * 200), (201, "x" * 199 + "…")])
+def test_what_came_before_is_one_line_of_200_characters_a_step(length: int, shown: str) -> None:
+    asked = question(numbered(shell("x" * length), view("a.py")), Place("f", 0, 1))
+    assert asked.before == f"1. bash: {shown}"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.agentlens.steps import donors, edit, run, shell, think, trajectory, view
 from workers.agentlens.assess import Run, assess_all, prepare
 from workers.agentlens.forest import DonorPool
-from workers.agentlens.reference import ROOT, Reference, distinct, draw, drawings, lots, reachable
+from workers.agentlens.reference import ROOT, Reference, distinct, donor_of, draw, drawings, lots, reachable
 from workers.agentlens.report import assessment_document
 from workers.agentlens.settings import ScoringSettings
 from workers.agentlens.trajectory import State
@@ -103,6 +103,29 @@ def test_the_closest_match_below_a_node_wins_within_reach() -> None:
     assert tree.closest_below(ROOT, {}) is None
 
 
+def test_of_matches_at_one_depth_the_surest_wins_and_then_the_oldest() -> None:
+    routes = ((view("a.py"), view(f"{n}.py")) for n in range(3))
+    tree = Reference.build([r.donor for r in donors(*routes)])
+    first, second, third = tree.next_nodes(tree.paths[0][0])
+    assert first < second < third
+    for sure in ({first: 0.9, third: 0.9}, {third: 0.9, first: 0.9}):
+        assert tree.closest_below(ROOT, sure) == first
+    for sure in ({first: 0.8, third: 0.9}, {third: 0.9, first: 0.8}):
+        assert tree.closest_below(ROOT, sure) == third
+
+
+def test_the_tree_joins_ranges_by_the_overlap_of_the_settings() -> None:
+    # 1-10 and 8-17 share 3 of 17 lines: ρ = 0.176
+    pair = [r.donor for r in donors((view("a.py", (1, 10)),), (view("a.py", (8, 17)),))]
+    assert len(Reference.build(pair)) == 2
+    assert len(Reference.build(pair, ScoringSettings(line_overlap=0.15))) == 1
+
+
+def test_a_donor_is_known_by_its_model_or_by_none() -> None:
+    assert donor_of(trajectory(view("a.py"), model="m")).model == "m"
+    assert donor_of(trajectory(view("a.py"), model=None)).model == ""
+
+
 def test_fewer_than_two_different_donors_are_refused() -> None:
     one = (view("a.py"), shell("pytest t"))
     with pytest.raises(ValueError, match="at least 2 different passing runs, got 1"):
@@ -182,7 +205,8 @@ def test_names_decide_nothing_in_a_draw() -> None:
     [
         ({"donors": 1}, "at least 2"),
         ({"draws": 0}, "at least 1"),
-        ({"match_threshold": 0.0}, "lie in"),
+        ({"match_threshold": 0.0}, "match_threshold is 0.0: it must lie in"),
+        ({"match_threshold": 1.001}, "lie in"),
         ({"profile": "papre"}, "one of paper, tuned, unreferenced"),
     ],
 )
@@ -254,3 +278,7 @@ def test_a_reference_is_built_from_labelled_passing_trajectories() -> None:
     )
     with pytest.raises(ValueError, match="has no intent: label the trajectory"):
         Reference.build([unlabelled, *passing])
+
+
+def test_only_certain_matches_may_be_asked_for() -> None:
+    assert ScoringSettings(match_threshold=1.0).match_threshold == 1.0

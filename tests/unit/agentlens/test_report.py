@@ -1,9 +1,12 @@
+import dataclasses
 import json
 import math
 
 from tests.unit.agentlens.steps import edit, run, shell, view
 from workers.agentlens import cohort
 from workers.agentlens.assess import Assessment, assess_problem
+from workers.agentlens.duplicates import Original
+from workers.agentlens.mechanisms import Mechanism
 from workers.agentlens.reference import Reference
 from workers.agentlens.report import (
     as_json,
@@ -44,7 +47,19 @@ def test_an_assessment_has_the_fixed_keys() -> None:
         "reference",
         "warnings",
     ]
-    assert set(fixed) <= set(document)
+    also = [
+        "profile",
+        "mechanism_meaning",
+        "matched",
+        "temporal_disorder",
+        "evidence",
+        "tokens",
+        "cost_usd",
+        "duplicate_of",
+    ]
+    assert set(document) == {*fixed, *also}
+    assert set(document["waste"]) == {"steps", "severity", "tokens", "findings"}  # type: ignore[call-overload]
+    assert document["reference"]["match_threshold"] == 0.7  # type: ignore[index]
     paper = document["scores"]["paper"]  # type: ignore[index]
     assert set(paper) == {"score", "tier", "struct", "cov", "coh", "temp", "spread"}
     assert set(document["scores"]["tuned"]) == {*paper, "edit"}  # type: ignore[index]
@@ -54,6 +69,28 @@ def test_an_assessment_has_the_fixed_keys() -> None:
         "passed",
         "paper",
     )
+
+
+def test_an_assessment_says_what_it_found_in_plain_values() -> None:
+    early = (shell("pytest t"), edit("q.py", "1", "2"), view("a.py"))
+    found = list(
+        assess_problem([*(run(*route, name=str(n)) for n, route in enumerate(ROUTES)), run(*early)])
+    )[-1]
+    named = dataclasses.replace(found, mechanism=Mechanism.BRUTE_FORCE, cost_usd=0.5, tokens=7)
+    original = Original(path="first.json", trajectory_id="first")
+    document = assessment_document(named, duplicate_of=original)
+    assert (document["mechanism"], document["mechanism_meaning"]) == (
+        "C2",
+        "brute-force convergence: much of the run is waste",
+    )
+    assert (document["cost_usd"], document["tokens"], document["steps"]) == (0.5, 7, 3)
+    assert document["duplicate_of"] == {"path": "first.json", "trajectory_id": "first"}
+    assert document["temporal_disorder"] == [{"kind": "verification_before_implementation", "steps": [0]}]
+    assert document["matched"] == [{"step": step, "node": node} for step, node in found.matched]
+    assert found.divergence is not None
+    assert document["divergence"]["step"] == found.divergence.step  # type: ignore[index]
+    plain = assessment_document(dataclasses.replace(found, mechanism=None))
+    assert (plain["mechanism_meaning"], plain["duplicate_of"]) == (None, None)
 
 
 def test_a_report_has_the_fixed_keys_and_sorted_parts() -> None:
@@ -92,6 +129,22 @@ def test_a_reference_is_written_with_its_donors_and_nodes() -> None:
     )
     assert [(n["parent"], n["support"], n["ends"]) for n in rest] == [(0, 1, 1), (0, 1, 1)]
     assert {n["command"] for n in rest} == {None, "pytest t"}
+    assert root == {
+        "index": 0,
+        "parent": -1,
+        "depth": 0,
+        "intent": "E",
+        "action": "view|a.py",
+        "tool": "read",
+        "path": "a.py",
+        "lines": {"start": 1, "end": 9},
+        "command": None,
+        "support": 2,
+        "ends": 0,
+    }
+    assert {d["id"]: (d["model"], len(d["path"])) for d in donors} == {"one": ("m", 2), "two": ("", 2)}  # type: ignore[attr-defined]
+    assert document["scoring_version"] == SCORING_VERSION
+    assert document["settings"] == as_json(ScoringSettings())
 
 
 def test_plain_values_are_rounded_and_nan_is_null() -> None:

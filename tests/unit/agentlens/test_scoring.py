@@ -14,6 +14,7 @@ import pytest
 import workers.agentlens
 from tests.unit.agentlens.steps import edit, shell, trajectory, view
 from workers.agentlens import Reference, ScoringSettings, Trajectory, assess_cohort, label, load, score
+from workers.agentlens.scoring import labelled
 from workers.errors import InputError, TrajectoryError
 
 RUN: dict[str, Any] = {
@@ -51,6 +52,41 @@ def test_a_log_is_loaded_from_bytes_text_or_a_record(content: Any, name: str) ->
 def test_a_path_is_sent_to_where_files_are_read(wrong: Any) -> None:
     with pytest.raises(InputError, match=r"is no log; to read a file use workers\.trajectories\.load"):
         load(wrong)
+
+
+def test_a_log_is_read_with_the_reader_and_the_neighbours_that_it_is_given() -> None:
+    unresolved = {key: RUN[key] for key in ("messages", "instance_id")}
+    forms = (json.dumps(unresolved).encode(), json.dumps(unresolved), unresolved)
+    for content in forms:
+        asked: list[str] = []
+        (run,) = load(content, "a.json", beside=asked.append)  # type: ignore[arg-type]
+        assert (run.trajectory_id, run.outcome) == ("a", "unknown")
+        assert asked
+        with pytest.raises(InputError, match="no such reader"):
+            load(content, "a.json", "no such reader")
+
+
+def test_of_a_text_that_is_no_log_the_beginning_is_shown() -> None:
+    with pytest.raises(InputError, match=f"^'{'x' * 200}' is no log"):
+        load("x" * 201)
+
+
+def test_a_record_without_a_name_is_called_run() -> None:
+    assert [run.trajectory_id for run in load(RUN)] == ["run"]
+
+
+def test_a_text_of_several_lines_is_a_log_that_a_reader_must_judge() -> None:
+    with pytest.raises(TrajectoryError):
+        load("no json\nat all", "a.json")
+    odd = json.dumps({**RUN, "instance_id": "\udc80"}, ensure_ascii=False)
+    assert [run.problem for run in load(odd, "a.json")] == ["\udc80"]
+
+
+def test_a_labelled_run_keeps_the_labels_it_has() -> None:
+    (run,) = passing(1)
+    assert labelled(run) is run
+    bare = dataclasses.replace(run, states=tuple(dataclasses.replace(s, intent=None) for s in run.states))
+    assert labelled(bare) == label(bare)
 
 
 def test_what_no_reader_reads_names_file_position_and_field() -> None:

@@ -179,6 +179,9 @@ def test_a_change_of_folder_moves_what_follows() -> None:
 def test_flags_are_normalised() -> None:
     assert parse("grep -rn x f").flags == parse("grep -n -r x f").flags == ("-n", "-r")
     assert parse("grep -A 3 x f").flags == ("-A=3",)
+    assert parse("grep -v -inA 3 x f").flags == ("-A=3", "-i", "-n", "-v")
+    # a flag that asks for a value and has none is a flag
+    assert parse("grep -nA").flags == ("-A", "-n")
 
 
 def test_the_normal_text_forgets_what_does_not_matter() -> None:
@@ -186,6 +189,12 @@ def test_the_normal_text_forgets_what_does_not_matter() -> None:
         parse('cd /testbed && A=1 timeout 5 grep -n "x" ./f.py | head -3').normal
         == parse("grep -n 'x' f.py").normal
     )
+
+
+def test_a_range_is_the_same_however_it_is_asked_for() -> None:
+    assert parse("head -n 5 a").normal == parse("head -5 a").normal == "head a 1,5"
+    assert parse("sed -n '3,4p' a").normal == "sed a 3,4"
+    assert parse("cd a > /dev/null && ls", "lib").normal == "ls lib/a"
 
 
 def different(left: str, right: str) -> bool:

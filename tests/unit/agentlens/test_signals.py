@@ -26,6 +26,20 @@ def test_each_step_back_costs_its_share_of_the_moves() -> None:
     assert measured.value == pytest.approx(3 / 4)
 
 
+def test_staying_in_a_stage_is_no_move_either_way() -> None:
+    # E→E none, E→I forward, I→V forward, V→V none, V→I backward; E first ½, no V last
+    measured = coherence(intents("EEIVVI"), blind_retries=0)
+    assert (measured.forward, measured.backward, measured.verified, measured.blind_retries) == (2, 1, 0.5, 0)
+    assert measured.value == pytest.approx(2 / 3 * 0.5)
+
+
+def test_looking_after_the_first_edit_is_not_looking_first() -> None:
+    # I→E backward, E→V forward: flow ½; no E before the I, a V after it: ½
+    measured = coherence(intents("IEV"), blind_retries=1)
+    assert (measured.verified, measured.blind_retries) == (0.5, 1)
+    assert measured.value == pytest.approx(1 / 2 * 2 / 3 * 0.5)
+
+
 def test_leaving_a_thought_is_no_step_back() -> None:
     assert coherence(intents("OEOIOVO"), blind_retries=0).value == 1.0
 
@@ -70,6 +84,12 @@ def test_the_same_profile_gives_one_and_disjoint_stages_give_zero() -> None:
     same = profile(intents("EIV"))
     assert against(same, same) == pytest.approx(1.0)
     assert against(profile(intents("EEE")), profile(intents("VVV"))) == pytest.approx(0.0)
+
+
+def test_a_profile_that_differs_by_rounding_only_is_held_at_one() -> None:
+    # the donor stands three times as long in every stage: the same shares, other last bits
+    same, tripled = profile(intents("EEEIOVE")), profile(intents("EEEEEEEEEIIIOOOVVVEEE"))
+    assert against(same, np.mean([tripled, same], axis=0)) == 1.0
 
 
 def test_one_third_that_differs_wholly_costs_a_third() -> None:
@@ -166,6 +186,24 @@ def test_paths_of_different_length_do_not_disturb_each_other() -> None:
 
 def test_a_run_without_acting_states_scores_zero() -> None:
     assert aligned([[1.0]], [[0]], rows=[]) == [(0.0, 0.0, 0.0)]
+
+
+def test_only_nodes_that_some_state_matches_are_touched() -> None:
+    one_path = np.array([[0], [1], [2]], dtype=np.intp)
+    alignment = align(
+        np.array([[0.0, 0.7, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]),
+        [Candidate(rows=[0, 1], paths=one_path, lengths=np.array([3.0]))],
+    )[0]
+    assert alignment.touched.tolist() == [False, True, False, False]
+
+
+def test_a_reference_of_many_paths_is_aligned_as_a_small_one_is() -> None:
+    # rows: node 0 at 0.7 or node 1 at 1.0; then node 1 at 0.7; then node 2 at 1.0
+    table = [[0.7, 1.0, 0.0], [0.0, 0.7, 0.0], [0.0, 0.0, 1.0]]
+    paths = [[0, 1, 2], [2, 1, 0], [1, 2], [0]]
+    # 0.7 + 0.7 + 1.0 of 3; the 1.0 of node 2, or of node 1, of 3; 1.0 + 1.0 of 2; 0.7 of 1
+    assert [recall for _, recall, _ in aligned(table, paths)] == pytest.approx([0.8, 1 / 3, 1.0, 0.7])
+    assert aligned(table, paths * 40) == aligned(table, paths) * 40
 
 
 def _textbook(weights: list[list[float]]) -> float:

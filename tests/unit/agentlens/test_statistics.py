@@ -104,6 +104,13 @@ def test_a_threshold_is_judged_on_problems_it_has_not_seen() -> None:
     assert found.threshold == 2
 
 
+def test_each_problem_is_judged_by_all_the_others_and_not_by_one() -> None:
+    # the others say 2 for every problem, also for the last, whose own runs would say 10 for them
+    scores, passed, problems = numbers([1, 2, 1, 2, 1, 10]), flags("fpfpfp"), groups([0, 0, 1, 1, 2, 2])
+    found = statistics.held_out_classification(scores, passed, problems)
+    assert found == statistics.Classification(accuracy=1.0, f1=1.0, threshold=2.0)
+
+
 def test_one_problem_leaves_nothing_to_hold_out() -> None:
     assert statistics.held_out_classification(numbers([1, 2]), flags("fp"), groups([0, 0])) is None
 

@@ -31,6 +31,13 @@ def test_a_score_is_rescaled_along_the_line_between_two_knots() -> None:
     assert rescale(70.0, knots) == pytest.approx(58.5)
     assert rescale(100.0, knots) == 100.0
     assert rescale(33.0, ()) == 33.0
+    # the last knot is still on the line
+    assert rescale(10.0, ((0.0, 0.0), (10.0, 50.0))) == 50.0
+
+
+@pytest.mark.parametrize(("total", "f"), [(120.0, 100.0), (100.5, 100.0), (0.5, 0.5), (-5.0, 0.0)])
+def test_a_sum_beyond_0_to_100_is_held_at_its_end(total: float, f: float) -> None:
+    assert composite({"x": total}, Profile(name="x", version=1, weights={"x": 1.0})) == f
 
 
 @given(st.floats(0, 100), st.floats(0, 100))

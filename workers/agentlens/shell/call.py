@@ -33,7 +33,7 @@ class Call(NamedTuple):
 
 def program_name(word: str) -> str:
     """`/usr/bin/python3.11` → `python`."""
-    name = word.rpartition("/")[2] if "/" in word else word
+    name = word.rpartition("/")[2]
     match = _VERSIONED.match(name)
     if match:
         name = match[1]

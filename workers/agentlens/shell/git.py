@@ -80,8 +80,6 @@ def _undo(name: str, call: Call, flags: tuple[str, ...], arguments: list[str]) -
         paths = paths_of(call, arguments)
     else:
         paths = _pathspec(call, arguments)
-        if not paths and "." in arguments:
-            paths = (call.path("."),)
     return Segment(
         program=name,
         group=Group.WRITE if paths else Group.ENVIRONMENT,

@@ -64,15 +64,15 @@ def unquote(word: str) -> str:
     if word[0] == word[-1] != "\\" and len(word) > 1 and _QUOTING.isdisjoint(inside):
         return inside
     pieces = []
-    for single, double, escaped, plain, odd in _PIECE.findall(word):
+    for single, double, escaped, plain, _ in _PIECE.findall(word):
         if plain:
             pieces.append(plain)
         elif single:
             pieces.append(single)
         elif double:
             pieces.append(_DOUBLE_ESCAPE.sub(r"\1", double).replace("\\\n", ""))
-        else:
-            pieces.append(escaped if odd not in _QUOTING else "")
+        else:  # a quote that is never closed, or a backslash at the end, escapes nothing
+            pieces.append(escaped)
     return "".join(pieces)
 
 

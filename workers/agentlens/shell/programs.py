@@ -194,6 +194,7 @@ def _find(program: str, call: Call) -> Segment:
             inner = [word for word in tests[tests.index(action) + 1 :] if word not in (";", "+", "{}")]
             if inner:
                 done = classify(call._replace(words=inner))
+                sought = done.pattern or pattern
                 if done.group is Group.WRITE:
                     return Segment(
                         program=f"find {done.program}", group=Group.WRITE, writes=paths, target=where
@@ -204,8 +205,8 @@ def _find(program: str, call: Call) -> Segment:
                     arguments=(*done.arguments, *(path or "." for path in paths)),
                     flags=done.flags,
                     reads=paths,
-                    pattern=done.pattern or pattern,
-                    target=f"{done.pattern or pattern} in {where}",
+                    pattern=sought,
+                    target=f"{sought} in {where}" if sought else where,
                 )
     if "-delete" in tests:
         return Segment(program="find -delete", group=Group.WRITE, writes=paths, target=where)

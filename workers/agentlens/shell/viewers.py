@@ -89,13 +89,13 @@ def awk(program: str, call: Call) -> Segment:
     paths = paths_of(call, arguments)
     match = _AWK_LINES.search(script)
     lines = (int(match[1]), int(match[2] or match[3])) if match else None
-    in_place = "-i" in flags and "inplace" in arguments
+    in_place = "-i=inplace" in flags
     return Segment(
         program=program,
         group=Group.WRITE if in_place else Group.READ,
         arguments=(script, *paths),
         flags=flags,
-        reads=paths,
+        reads=() if in_place else paths,
         writes=paths if in_place else (),
         target=" ".join(paths) or None,
         lines=lines,

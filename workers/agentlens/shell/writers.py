@@ -10,8 +10,6 @@ from workers.agentlens.shell.inline import patched_paths
 def files(program: str, call: Call) -> Segment:
     """rm, mv, cp, touch and their like."""
     flags, arguments = flags_and_arguments(program, call.words)
-    if program == "chmod":
-        return Segment(program=program, group=Group.ENVIRONMENT, arguments=tuple(arguments), flags=flags)
     paths = paths_of(call, arguments)
     copies = program in ("cp", "ln", "rsync", "install") and len(paths) > 1
     return Segment(
@@ -48,7 +46,7 @@ def patch(program: str, call: Call) -> Segment:
 def formatter(program: str, call: Call) -> Segment:
     flags, arguments = flags_and_arguments(program, call.words)
     paths = paths_of(call, arguments)
-    only_checks = not {"--check", "--check-only", "--diff", "-c", "-l", "-d"}.isdisjoint(flags)
+    only_checks = not {"--check", "--check-only", "--diff", "-c", "-d"}.isdisjoint(flags)
     needs = {"autopep8": ("-i", "--in-place"), "gofmt": ("-w",), "goimports": ("-w",)}.get(program)
     writes = not only_checks and (needs is None or not set(needs).isdisjoint(flags))
     return Segment(

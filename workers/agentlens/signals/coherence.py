@@ -42,9 +42,8 @@ def coherence(intents: Sequence[Intent], *, blind_retries: int) -> Coherence:
         first = acting.index(_I)
         last = len(acting) - 1 - acting[::-1].index(_I)
         verified = 0.5 * (_E in acting[:first]) + 0.5 * (_V in acting[last:])
-    moves = forward + backward
-    flow = forward / moves if moves else 0.0
-    calm = 1 - blind_retries / len(intents) if intents else 0.0
+    flow = forward / max(1, forward + backward)
+    calm = 1 - blind_retries / max(1, len(intents))
     return Coherence(
         value=flow * calm * verified,
         forward=forward,

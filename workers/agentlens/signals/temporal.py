@@ -25,7 +25,6 @@ def _shares(states: int) -> npt.NDArray[np.float64]:
     starts, ends = np.arange(states) / states, (np.arange(states) + 1) / states
     overlap = np.minimum(ends, edges[1:]) - np.maximum(starts, edges[:-1])
     shares: npt.NDArray[np.float64] = np.clip(overlap, 0.0, None) * THIRDS
-    shares.setflags(write=False)
     return shares
 
 
