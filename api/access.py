@@ -107,7 +107,8 @@ class Guard:
 
     async def _principal(self, request: Request) -> Principal:
         """Raises: KeyRefusedError, ForbiddenError, TooManyRequestsError, UnavailableError."""
-        path = request.url.path
+        # Not that of `request.url`, which is made of the Host header: what is routed is what is asked about.
+        path = request.scope["path"]
         if is_open(path):
             return _NOBODY
         if not self._services.needs_key:

@@ -55,6 +55,15 @@ async def test_every_route_but_health_and_the_way_in_is_closed_without_a_key(app
                 assert method == "HEAD" or problem(answer, 401)
 
 
+@pytest.mark.parametrize(
+    "host", ["x/static/?", "x/static/#", "127.0.0.1/healthz?", "/static/", "[::1]/static/?"]
+)
+async def test_no_host_header_opens_a_route(app: FastAPI, host: str) -> None:
+    async with calling(guarded(app)) as client:
+        answer = await client.get("/v1/runs", headers={"Host": host})
+        assert problem(answer, 401)
+
+
 async def test_what_is_open_is_this_and_tells_of_nobody(app: FastAPI) -> None:
     opened = {path for _, path in routes_of(app) if is_open(path)}
     assert opened == {"/healthz", "/readyz", "/metrics", "/login", "/logout", "/static/x/x"}
