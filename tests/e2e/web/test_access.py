@@ -87,6 +87,7 @@ def test_a_spec_is_submitted_without_a_mouse(page: Page, site: Site) -> None:
     page.keyboard.insert_text(SPECS["roman"])
     page.keyboard.press("Control+Enter")
     page.wait_for_url("**/runs/run_*")
+    expect(page.get_by_role("heading", level=1)).to_contain_text(SPECS["roman"].splitlines()[0][:40])
 
 
 def test_an_empty_spec_is_refused_in_words_and_gets_the_focus(page: Page, site: Site) -> None:
