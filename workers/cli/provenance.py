@@ -45,13 +45,14 @@ def register(app: typer.Typer) -> None:
 
 def show(run: RunOrFile, as_json: AsJson = False) -> int:
     """Print what a run's record holds: events, model calls, heads and signatures."""
+    from workers.cli.inspect import table_console
     from workers.cli.provenance_view import print_record
 
     _, document = _record(run)
     if as_json:
         print_json(document)
     else:
-        print_record(document, Console(highlight=False, soft_wrap=True))
+        print_record(document, table_console())
     return 0
 
 

@@ -12,6 +12,8 @@ from rich.table import Table
 
 from workers.cli.view import clean
 
+#: Columns that a call takes with its id and its digests.
+_WIDE = 180
 #: What of a payload says in a glance what the event was about.
 _TELLING = ("seat", "stage", "provider", "model_served", "outcome", "cause", "why")
 
@@ -25,7 +27,13 @@ def print_record(document: Mapping[str, Any], console: Console) -> None:
     )
     console.print(_events(document))
     if document["calls"]:
-        console.print(_calls(document))
+        is_wide = console.width >= _WIDE
+        console.print(_calls(document, is_wide=is_wide))
+        if not is_wide:
+            console.print(
+                "[dim]try: pass, place in the chain, attempt. Providers, ids and digests of the calls: "
+                f"on {_WIDE} columns, through a pipe, or by `consensus provenance export`[/]"
+            )
     for head in document["heads"]:
         signature = head["signature"]
         signed = f"signed by {signature['key_id']}" if signature else "unsigned"
@@ -58,28 +66,25 @@ def _about(body: str) -> str:
     return " ".join(clean(str(payload[name])) for name in _TELLING if payload.get(name))[:100]
 
 
-def _calls(document: Mapping[str, Any]) -> Table:
-    columns = ("call", "seat", "pass", "link", "attempt", "asked", "served", "state", "rung", "tokens", "USD")
-    table = Table(*columns, "prompt", "reply", box=None, pad_edge=False)
+def _calls(document: Mapping[str, Any], *, is_wide: bool) -> Table:
+    """`is_wide`: there is room for providers, ids and digests; else what tells one call from another at a glance."""
+    short = ("seat", "model", "try", "state", "rung", "tokens", "USD")
+    table = Table(box=None, pad_edge=False)
+    for name in ("call", *short, "prompt", "reply") if is_wide else short:
+        table.add_column(name, overflow="fold", min_width=len(name))
     for call in document["calls"]:
-        table.add_row(
-            *(
-                escape(clean(str(value)))
-                for value in (
-                    call["call_id"],
-                    f"{call['stage']}/{call['seat']}",
-                    call["pass_number"],
-                    call["link"],
-                    call["attempt"],
-                    f"{call['provider']}/{call['model_asked']}",
-                    call["model_served"] or "-",
-                    call["error_kind"] or call["state"],
-                    "-" if call["rung"] is None else call["rung"],
-                    f"{call['input_tokens']}+{call['output_tokens']}",
-                    call["cost_usd"] or "-",
-                    call["request_digest"][:12],
-                    (call["reply_digest"] or "-")[:12],
-                )
-            )
-        )
+        asked, served = call["model_asked"], call["model_served"]
+        named = asked if served == asked else f"{asked} → {served or '-'}"
+        cells = [
+            f"{call['stage']}/{call['seat']}",
+            f"{call['provider']}/{named}" if is_wide else named,
+            f"{call['pass_number']}.{call['link']}.{call['attempt']}",
+            call["error_kind"] or call["state"],
+            "-" if call["rung"] is None else call["rung"],
+            f"{call['input_tokens']}+{call['output_tokens']}",
+            call["cost_usd"] or "-",
+        ]
+        if is_wide:
+            cells = [call["call_id"], *cells, call["request_digest"][:12], (call["reply_digest"] or "-")[:12]]
+        table.add_row(*(escape(clean(str(cell))) for cell in cells))
     return table
