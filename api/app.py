@@ -11,12 +11,13 @@ from fastapi import Depends, FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api import errors, interface_pages
+from api import errors, interface_pages, known_query
 from api.access import API_KEY, Guard
 from api.batch_watch import Watches
 from api.cut_streams import CutStreams
 from api.dependencies import MAX_BODY_BYTES, Services
 from api.foreign_pages import ForeignPages
+from api.head_requests import HeadRequests
 from api.live import Hub
 from api.metrics.scrape import Scrape, Sources
 from api.metrics.traffic import Measured
@@ -127,7 +128,7 @@ def create_app(services: Services) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    interface_pages.install(app)
+    interface_pages.install(app, needs_key=services.needs_key)
     app.state.services = services
     app.state.batch_watches = Watches()
     app.state.run_pages = Pages(partial(read_page, services.database))
@@ -144,6 +145,7 @@ def create_app(services: Services) -> FastAPI:
     app.add_middleware(ForeignPages)
     app.add_middleware(BodyLimit, larger={"/v1/trajectories": services.max_upload_bytes})
     app.add_middleware(Guard, services=services)
+    app.add_middleware(HeadRequests)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(Measured, traffic=app.state.scrape.traffic)
     errors.install(app)
@@ -166,7 +168,11 @@ def create_app(services: Services) -> FastAPI:
         scoring_runs,
         scoring_reports,
     ):
-        app.include_router(module.router, responses=errors.DESCRIBED, dependencies=[Depends(API_KEY)])
+        app.include_router(
+            module.router,
+            responses=errors.DESCRIBED,
+            dependencies=[Depends(API_KEY), Depends(known_query.refuse_unknown)],
+        )
     pages.install(app)
     return app
 

@@ -69,7 +69,7 @@ class BatchOptions(KnownFields):
 class BatchRequest(BatchOptions):
     """A batch as one JSON object. Each of `specs` is what `POST /v1/runs` takes, without `dry_run`."""
 
-    specs: list[Any] = Field(description="one object a run")
+    specs: list[Any] = Field(description="one object a run", json_schema_extra={"minItems": 1})
 
 
 class BatchSummary(BaseModel):

@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from api.security_headers import HEADERS
 from workers.errors import (
@@ -183,18 +184,32 @@ async def http_problem(request: Request, error: Exception) -> ProblemResponse:
         400: _CANNOT_BE_USED,
     }
     detail = str(error.detail) if isinstance(error, HTTPException) else "unexpected error"
+    headers = error.headers if isinstance(error, HTTPException) else None
+    path = request.scope["path"][:200]
     if status == 404 and detail == "Not Found":
-        detail = f"there is nothing at {request.url.path}; the interface is described at /docs"
+        detail = f"there is nothing at {path}; the interface is described at /docs"
     if status == 405:
-        detail = f"{request.method} is not possible on {request.url.path}"
+        allowed = ", ".join(_methods_of(request))
+        detail = f"{request.method} is not possible on {path}, which takes {allowed}"
+        headers = {"Allow": allowed}
     if status == 400 and isinstance(error.__cause__, UnicodeDecodeError):
         detail = f"the body is not UTF-8 text (byte {error.__cause__.start}); {_SEND}"
     elif status == 400 and isinstance(error.__cause__, RecursionError):
         detail = f"the body's JSON nests too deeply; {_SEND}"
     elif status == 400 and type(error.__cause__) is ValueError:
         detail = f"the body's JSON has a number of too many digits; {_SEND}"
-    headers = error.headers if isinstance(error, HTTPException) else None
     return problem(status, titles.get(status, _CANNOT_BE_USED), detail, headers=headers)
+
+
+def _methods_of(request: Request) -> list[str]:
+    """What the address takes. The framework's own list has those of the first route alone."""
+    found = {
+        method
+        for route in request.app.routes
+        for method in ("DELETE", "GET", "PATCH", "POST", "PUT")
+        if route.matches({**request.scope, "method": method})[0] is Match.FULL
+    }
+    return sorted(found | ({"HEAD"} if "GET" in found else set()))
 
 
 async def _unexpected(_: Request, error: Exception) -> ProblemResponse:

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.docs import get_redoc_html, get_swagger_ui_html
@@ -16,8 +17,11 @@ from fastapi.responses import HTMLResponse
 _FILES = "/static-offline-docs"
 
 
-def install(app: FastAPI) -> None:
-    """Add the pages to an application made by FastAPIOffline without its own."""
+def install(app: FastAPI, *, needs_key: bool) -> None:
+    """Add the pages to an application made by FastAPIOffline without its own. The description says whether a key has
+    to be sent or may be."""
+    if not needs_key:
+        _make_keys_optional(app)
     described = app.openapi_url or "/openapi.json"
     swagger = get_swagger_ui_html(
         openapi_url=described,
@@ -35,6 +39,21 @@ def install(app: FastAPI) -> None:
     )
     for path, page in (("/docs", swagger), ("/redoc", redoc)):
         app.add_api_route(path, _shown(page), include_in_schema=False)
+
+
+def _make_keys_optional(app: FastAPI) -> None:
+    """An empty requirement beside the key's: either is enough."""
+    describe = app.openapi
+
+    def described() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            for operations in describe()["paths"].values():
+                for operation in operations.values():
+                    if "security" in operation:
+                        operation["security"].append({})
+        return describe()
+
+    app.openapi = described  # type: ignore[method-assign]
 
 
 def _shown(page: HTMLResponse) -> Callable[[], HTMLResponse]:

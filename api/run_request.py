@@ -38,7 +38,10 @@ class RunRequest(KnownFields):
         },
     )
 
-    spec: str = Field(description="what the code should do, in words; at most 1 MiB")
+    spec: str = Field(
+        description="what the code should do, in words; at most 1 MiB",
+        json_schema_extra={"minLength": 1, "pattern": r"\S"},
+    )
     id: str | None = Field(default=None, min_length=1, max_length=200, description="your own name for it")
     team: str = Field(default="consensus", max_length=100)
     files: dict[str, str] = Field(default_factory=dict, description="existing code, by relative path")

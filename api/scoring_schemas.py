@@ -6,10 +6,12 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from api.known_fields import KnownFields
+from api.moment import Moment
 from api.plain_text import PlainText
+from workers.agentlens.formats import format_names
 from workers.core.scoring import ScoringStage, ScoringState
 from workers.provenance.repository.scorings import Scoring, StageProgress
 from workers.provenance.repository.trajectory_files import StoredFile
@@ -100,10 +102,15 @@ class ScoringRequest(KnownFields):
 
     all: Literal[True] | None = Field(default=None, description="everything uploaded so far")
     upload_set: PlainText | None = Field(default=None, max_length=200)
-    since: AwareDatetime | None = Field(default=None, description="uploaded at this moment or later")
+    since: Moment | None = Field(default=None, description="uploaded at this moment or later")
     ids: list[PlainText] | None = Field(default=None, min_length=1, max_length=10_000)
     labels: LabelsIn | None = None
-    format: str | None = Field(default=None, max_length=100, description="read every file as this format")
+    format: str | None = Field(
+        default=None,
+        max_length=100,
+        description="read every file as this format",
+        json_schema_extra={"enum": [*format_names(), None]},
+    )
     profile: Literal["paper", "tuned"] = "paper"
     k: int = Field(default=5, ge=2, le=10_000, description="passing runs in one reference")
     draws: int = Field(default=4, ge=1, le=1000, description="references drawn and averaged")

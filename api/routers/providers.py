@@ -26,7 +26,7 @@ Family = Annotated[
     str,
     Path(
         max_length=80,
-        pattern=r"^(\*|[\w.-]+)$",
+        pattern=r"^(\*|[A-Za-z0-9_.-]+)$",
         description="a model family, or * for all others",
     ),
 ]

@@ -6,11 +6,11 @@ import secrets
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import AwareDatetime
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
 from api.dependencies import KeyHere, ServicesHere, TenantHere, TrajectoryCursorHere, now
+from api.moment import Moment
 from api.plain_text import PlainText
 from api.scoring_schemas import Role, TrajectoryOut, TrajectoryPage, UploadedItem, UploadLine, UploadOut
 from api.upload import Upload, files_of, lines_of
@@ -52,7 +52,7 @@ async def upload(
         Query(
             alias="set",
             max_length=200,
-            pattern=r"^[\w.:-]+$",
+            pattern=r"^[A-Za-z0-9_.:-]+$",
             description="files of one set lie in one folder, so that those beside a log are found",
         ),
     ] = "uploads",
@@ -98,7 +98,7 @@ def list_trajectories(
     cursor: TrajectoryCursorHere,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
     upload_set: Annotated[PlainText | None, Query(alias="set", max_length=200)] = None,
-    since: AwareDatetime | None = None,
+    since: Moment | None = None,
     path: Annotated[PlainText | None, Query(max_length=1024, description="how the path begins")] = None,
 ) -> TrajectoryPage:
     with services.database.begin() as connection:

@@ -16,14 +16,21 @@ for module in (runs, batches, teams, trajectories, scorings, login):
 
 
 def install(app: FastAPI) -> None:
-    """The pages, and a page for an address where there is none."""
+    """The pages, and a page for an address where there is none, or none for the method."""
     app.include_router(router)
     app.add_exception_handler(HTTPException, _nothing_here)
 
 
 async def _nothing_here(request: Request, error: Exception) -> Response:
     """A page for whoever looks with a browser, a problem document for everybody else."""
-    is_page = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/v1/")
-    if is_page and isinstance(error, HTTPException) and error.status_code == 404:
-        return error_page(404, "Not found", f"There is no page at {request.url.path[:200]}.")
-    return await errors.http_problem(request, error)
+    answer = await errors.http_problem(request, error)
+    path = request.scope["path"]
+    if "text/html" not in request.headers.get("accept", "") or path.startswith("/v1/"):
+        return answer
+    if answer.status_code == 404:
+        return error_page(404, "Not found", f"There is no page at {path[:200]}.")
+    if answer.status_code == 405:
+        page = error_page(405, "Method not allowed", f"{request.method} is not possible on {path[:200]}.")
+        page.headers["Allow"] = answer.headers["Allow"]
+        return page
+    return answer

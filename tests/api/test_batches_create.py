@@ -310,7 +310,7 @@ async def test_a_line_is_not_offered_a_field_that_only_a_single_run_has(
         ("name", "a\x07", "name: holds control characters"),
         ("webhook_url", "https://example.org/hook", "webhook_url: this installation cannot sign webhooks"),
         ("team", "nobody", "there is no team 'nobody'"),
-        ("skip-bad", "true", "there is no field 'skip-bad'; did you mean 'skip_bad'?"),
+        ("skip-bad", "true", "there is no query parameter 'skip-bad'; did you mean 'skip_bad'?"),
     ],
 )
 async def test_a_wrong_option_is_refused_with_its_name(

@@ -6,8 +6,10 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from api.access import OPEN_PATHS
+from tests.api.keys import any_key, bearer, calling, guarded
 
 
 @pytest.fixture
@@ -100,8 +102,17 @@ async def test_the_page_for_readers_is_there(client: httpx.AsyncClient) -> None:
     assert "/openapi.json" in answer.text
 
 
-async def test_whatever_asks_for_a_key_says_so(description: dict[str, Any]) -> None:
+async def test_whatever_asks_for_a_key_says_so(app: FastAPI) -> None:
+    async with calling(guarded(app), headers=bearer(any_key())) as outside:
+        assert (await outside.get("/openapi.json")).status_code == 401
+    description = guarded(app).openapi()
     assert description["components"]["securitySchemes"]["API key"]["scheme"] == "bearer"
     for path, methods in description["paths"].items():
         for operation in methods.values():
             assert operation.get("security") == (None if path in OPEN_PATHS else [{"API key": []}]), path
+
+
+async def test_where_none_is_asked_for_one_may_be_sent(description: dict[str, Any]) -> None:
+    for path, methods in description["paths"].items():
+        for operation in methods.values():
+            assert operation.get("security") == (None if path in OPEN_PATHS else [{"API key": []}, {}]), path

@@ -273,20 +273,20 @@ async def test_the_body_limit_leaves_an_answer_alone_that_has_begun() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path"),
+    ("method", "path", "allowed"),
     [
-        ("DELETE", "/v1/runs"),
-        ("PUT", "/v1/runs/run_1"),
-        ("POST", "/v1/runs/run_1/events"),
-        ("GET", "/v1/runs/x/cancel"),
+        ("DELETE", "/v1/runs", "GET, HEAD, POST"),
+        ("PUT", "/v1/runs/run_1", "GET, HEAD"),
+        ("POST", "/v1/runs/run_1/events", "GET, HEAD"),
+        ("GET", "/v1/runs/x/cancel", "POST"),
     ],
 )
 async def test_a_wrong_method_says_so_and_which_are_allowed(
-    client: httpx.AsyncClient, method: str, path: str
+    client: httpx.AsyncClient, method: str, path: str, allowed: str
 ) -> None:
     answer = await client.request(method, path)
-    assert problem(answer, 405) == f"{method} is not possible on {path}"
-    assert answer.headers["allow"]
+    assert problem(answer, 405) == f"{method} is not possible on {path}, which takes {allowed}"
+    assert answer.headers["allow"] == allowed
 
 
 @pytest.mark.parametrize("path", ["/v1", "/v1/nothing", "/v1/runs/a/b", "/v2/runs", "/%00", "/%ff"])

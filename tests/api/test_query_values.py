@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.api.problem_documents import problem
 from tests.integration.scoring_desk import Desk
 from tests.recorded_runs import write_cohort
 from workers.provenance.session import Database
@@ -57,3 +58,23 @@ async def test_no_value_of_a_query_is_an_unexpected_error(
             if answer.status_code not in (200, 404, 422):
                 wrong.append((name, value[:30], answer.status_code))
     assert wrong == []
+
+
+async def test_a_name_that_no_query_has_is_refused_with_the_one_that_was_meant(
+    client: httpx.AsyncClient,
+) -> None:
+    assert problem(await client.get("/v1/runs", params={"stat": "running"}), 422) == (
+        "there is no query parameter 'stat'; did you mean 'state'? "
+        "allowed are limit, state, outcome, team, batch, cursor"
+    )
+    assert problem(await client.get("/v1/teams", params={"x\x00": "1"}), 422) == (
+        "there is no query parameter 'x\\x00'; this address takes none"
+    )
+
+
+@pytest.mark.parametrize("since", ["5", "1777000000", "1777000000.5", "-3", " 7 "])
+async def test_a_bare_number_is_no_moment(client: httpx.AsyncClient, since: str) -> None:
+    """It would be seconds since 1970, and everything would be listed."""
+    sentence = "since: give a date and a time with its offset, such as 2026-05-01T12:00:00Z"
+    assert problem(await client.get("/v1/trajectories", params={"since": since}), 422) == sentence
+    assert problem(await client.post("/v1/scorings", json={"since": float(since)}), 422) == sentence
