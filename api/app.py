@@ -62,6 +62,9 @@ from workers.providers.registry import enabled
 from workers.settings import Settings, environment, load
 from workers.webhooks.policy import WebhookPolicy
 
+#: A statement of the API takes milliseconds, one that stores a hundred thousand lines some seconds.
+_STATEMENT_SECONDS = 60.0
+
 
 def services_of(settings: Settings) -> Services:
     """What the API holds open, from settings. Raises: SettingsError."""
@@ -71,7 +74,9 @@ def services_of(settings: Settings) -> Services:
         )
     celery = configure(settings)
     bound_sending(celery)
-    database = Database(settings.database_url, pool_size=settings.database_pool)
+    database = Database(
+        settings.database_url, pool_size=settings.database_pool, patience_seconds=_STATEMENT_SECONDS
+    )
     database.sign_with(settings.signer)
     return Services(
         database=database,

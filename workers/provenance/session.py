@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -44,10 +45,38 @@ _SERVER_LIVENESS = {
 _IMPATIENT = ("idle_in_transaction_session_timeout", "tcp_user_timeout")
 
 
+class _Impatient(psycopg.Connection):
+    """Does not wait for ever for a server whose kernel answers while it does not: stopped, or out of disk."""
+
+    patience_seconds = 0.0
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        patience = self.patience_seconds if timeout is None else timeout
+        began = time.monotonic()
+        try:
+            return super().wait(gen, interval, patience)
+        except psycopg.OperationalError as error:
+            if timeout is not None or time.monotonic() - began < patience:
+                raise
+            # What it was doing is unknown, and so is this connection from now on.
+            self.pgconn.finish()
+            raise psycopg.OperationalError(f"no answer to a statement within {patience:g} s") from error
+
+
+def _connect(
+    patience_seconds: float, _dialect: Any, _record: Any, arguments: Any, named: Any
+) -> psycopg.Connection:
+    connection = _Impatient.connect(*arguments, **named)
+    connection.patience_seconds = patience_seconds
+    return connection
+
+
 class Database:
     """A pool of connections to PostgreSQL and the scope of a transaction."""
 
-    def __init__(self, url: str, *, pool_size: int = 16) -> None:
+    def __init__(self, url: str, *, pool_size: int = 16, patience_seconds: float | None = None) -> None:
+        """`patience_seconds`: how long one statement may take before the database is taken for away; None: for ever,
+        as long as the line to it lives."""
         self._engine = create_engine(
             url,
             pool_size=pool_size,
@@ -58,6 +87,8 @@ class Database:
             connect_args={"connect_timeout": 5, "application_name": "consensus", **CLIENT_LIVENESS},
         )
         self._autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        if patience_seconds is not None:
+            event.listen(self._engine, "do_connect", partial(_connect, patience_seconds))
         event.listen(self._engine, "connect", _bound_silence)
         event.listen(self._engine, "checkout", _ping_if_idle)
         event.listen(self._engine, "checkin", _note_checkin)
