@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import errors, interface_pages, known_query
 from api.access import API_KEY, Guard
+from api.arriving_bodies import ArrivingBodies
 from api.batch_watch import Watches
 from api.cut_streams import CutStreams
 from api.dependencies import MAX_BODY_BYTES, Services
@@ -148,6 +149,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.inspector = Inspector(services.database)
     app.add_middleware(CutStreams)
     app.add_middleware(ForeignPages)
+    app.add_middleware(ArrivingBodies)
     app.add_middleware(BodyLimit, larger={"/v1/trajectories": services.max_upload_bytes})
     app.add_middleware(Guard, services=services)
     app.add_middleware(HeadRequests)

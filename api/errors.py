@@ -87,7 +87,9 @@ DESCRIBED = described(
         401: "A key is needed, or the one that came does not hold",
         403: "The key may not do this",
         404: "Not found",
+        408: "The body stopped coming",
         413: "The body is too large",
+        415: "The body's type or coding is not known here",
         422: "The input cannot be used",
         429: "The key asks more often than it may; Retry-After says when it may again",
         503: "A service is away",
@@ -180,6 +182,7 @@ async def http_problem(request: Request, error: Exception) -> ProblemResponse:
     titles = {
         404: "Not found",
         405: "Method not allowed",
+        408: "Too slow",
         413: "Too large",
         400: _CANNOT_BE_USED,
     }
