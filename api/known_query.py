@@ -1,8 +1,9 @@
-"""Queries with a name that the route does not have, refused with the one that was probably meant."""
+"""Queries with a name that the route does not have, refused with the one that was probably meant, and names twice."""
 
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 
 from fastapi import Request
 
@@ -17,8 +18,12 @@ def refuse_unknown(request: Request) -> None:
         return
     operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
     known = [found["name"] for found in operation.get("parameters", ()) if found["in"] == "query"]
+    counted = Counter(name for name, _ in request.query_params.multi_items())
     unknown = next((name for name in request.query_params if name not in known), None)
     if unknown is None:
+        twice = next((name for name, count in counted.items() if count > 1), None)
+        if twice is not None:
+            raise InputError(f"the query parameter {twice!r} is given {counted[twice]} times; give it once")
         return
     close = difflib.get_close_matches(unknown, known, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ";"

@@ -78,3 +78,10 @@ async def test_a_bare_number_is_no_moment(client: httpx.AsyncClient, since: str)
     sentence = "since: give a date and a time with its offset, such as 2026-05-01T12:00:00Z"
     assert problem(await client.get("/v1/trajectories", params={"since": since}), 422) == sentence
     assert problem(await client.post("/v1/scorings", json={"since": float(since)}), 422) == sentence
+
+
+async def test_a_name_that_comes_twice_is_refused_instead_of_one_of_its_values_taken(
+    client: httpx.AsyncClient,
+) -> None:
+    answer = await client.get("/v1/trajectories?path=a&limit=5&path=b")
+    assert problem(answer, 422) == "the query parameter 'path' is given 2 times; give it once"
