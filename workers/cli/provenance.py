@@ -22,6 +22,7 @@ from workers.settings import Settings, load
 
 if TYPE_CHECKING:
     from workers.provenance.check import Anchored, Report
+    from workers.provenance.redaction import Redacted
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="a run's id")]
 RunOrFile = Annotated[
@@ -143,13 +144,13 @@ def redact(
         database.sign_with(settings.signer)
         with database.begin() as connection:
             gone = take_away(connection, run, selection, who=name, why=why, at=now)
-        _print_redacted(run, len(gone.digests), console)
+        _print_redacted(run, gone, console)
         others = sorted({holder for held in gone.shared.values() for holder in held})
         for other in others if everywhere else ():
             same = Selection(digests=tuple(key for key, held in gone.shared.items() if other in held))
             with database.begin() as connection:
                 also = take_away(connection, other, same, who=name, why=why, at=now)
-            _print_redacted(other, len(also.digests), console)
+            _print_redacted(other, also, console)
     if others and not everywhere:
         console.print(
             f"[yellow]note:[/] {len(gone.shared)} of them stay in the database, because {len(others)} other "
@@ -323,8 +324,12 @@ def _print_report(run: str, report: Report) -> None:
         console.print(f"[yellow]note:[/] {escape(note)}")
 
 
-def _print_redacted(run: str, count: int, console: Console) -> None:
-    console.print(f"[green]redacted[/] {count} payloads of {escape(run)}; its ledger says so")
+def _print_redacted(run: str, gone: Redacted, console: Console) -> None:
+    count = len(gone.calls) + gone.beside
+    beside = f" and {count} texts beside them" if count else ""
+    console.print(
+        f"[green]redacted[/] {len(gone.digests)} payloads{beside} of {escape(run)}; its ledger says so"
+    )
 
 
 def _check_receiver(settings: Settings, url: str) -> None:
