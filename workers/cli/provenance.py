@@ -50,6 +50,8 @@ def show(run: RunOrFile, as_json: AsJson = False) -> int:
     from workers.cli.provenance_view import print_record
 
     _, document = _record(run)
+    if other := _fault_of_id(run, document):
+        raise InputError(other)
     if as_json:
         print_json(document)
     else:
@@ -87,6 +89,8 @@ def verify(
     else:
         said = [] if anchors is None else anchors.heads.get(_run_id_of(document), [])
         report = examine_file(raw, document, trusted=trusted, must_be_trusted=bool(named), anchored=said)
+        if other := _fault_of_id(run, document):
+            report = dataclasses.replace(report, problems=(other, *report.problems))
     if anchors is not None:
         report = anchors.judged(report, is_named=bool(said))
     if as_json:
@@ -103,8 +107,12 @@ def export(
     ] = None,
 ) -> int:
     """Write a run's whole record as one file that verifies anywhere."""
+    from workers.provenance.export import read_file
+
     with connected(may_start=True) as client:
         raw = client.provenance_export(run)
+    if other := _fault_of_id(run, read_file(raw, name=run)):
+        raise InputError(other)
     with destination(output) as file:
         file.write(raw)
     return 0
@@ -298,6 +306,15 @@ def _gone(last: Anchored) -> Report:
 def _run_id_of(document: dict[str, Any]) -> str:
     facts = document.get("run")
     return str(facts.get("run_id")) if isinstance(facts, dict) else ""
+
+
+def _fault_of_id(run: str, document: dict[str, Any]) -> str | None:
+    """Why a record is not of the run that was asked for: a server may hand out another's, which is whole and signed.
+    A file is what it says it is."""
+    found = _run_id_of(document)
+    if Path(run).is_file() or found == run:
+        return None
+    return f"the server gave the record of run {found[:80]!r} for {run}"
 
 
 def _public_keys(named: list[str]) -> dict[str, bytes]:
