@@ -31,7 +31,7 @@ def _content(variable: str, path: Path) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
-        text = data.decode("utf-8").strip()
+        text = data.decode("utf-8-sig").strip()
     except OSError as error:
         raise SettingsError(f"{variable}: {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -15,6 +15,7 @@ from tests.api.streams import LiveServer
 from tests.integration.stored_records import signer, store_ended
 from tests.integration.stored_runs import events_of, store_run, tamper
 from tests.unit.webhooks.receiver import receiver
+from workers.cli.client import Client
 from workers.cli.main import execute
 from workers.provenance.session import Database
 from workers.provenance.signing import new_private_key, public_text
@@ -98,6 +99,21 @@ def test_the_api_tells_a_ledger_that_was_cut_off(record: Database, live: LiveSer
     told = httpx.get(f"{live.url}/v1/runs/run_1/provenance").json()
     assert (told["verified"], told["signed_by"]) == (False, [signer().key_id])
     assert told["problem"].startswith("the ledger was cut off: it has 2 events, and had 4")
+
+
+def test_a_server_that_hands_out_the_record_of_another_run_is_not_believed(
+    record: Database, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export, told = Client.provenance_export, Client.provenance
+    monkeypatch.setattr(Client, "provenance_export", lambda self, _: export(self, "run_1"))
+    monkeypatch.setattr(Client, "provenance", lambda self, _: told(self, "run_1"))
+    sentence = "the server gave the record of run 'run_1' for run_2"
+    assert execute(["provenance", "verify", "run_2"]) == 1
+    assert sentence in capsys.readouterr().out
+    for command in (["provenance", "show"], ["provenance", "export"], ["replay"]):
+        assert execute([*command, "run_2"]) == 3
+        captured = capsys.readouterr()
+        assert (sentence in captured.err, captured.out) == (True, "")
 
 
 @pytest.mark.parametrize(

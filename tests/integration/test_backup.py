@@ -257,6 +257,11 @@ def test_a_whole_file_is_found_whole_without_a_database(backup: bytes, database:
         (b"plain text\n", "is no backup"),
         (gzip.compress(b"[]\n"), "is no backup"),
         (gzip.compress(b"x" * 100_000), "is no backup"),
+        (gzip.compress(b"[" * 60_000 + b"\n"), "is no backup"),
+        (
+            gzip.compress(b'{"format": "consensus-backup", "version": 1}\n' + b"[" * 60_000 + b"\n"),
+            "is damaged",
+        ),
         (gzip.compress(b'{"format": "consensus-backup", "version": 2}\n'), "is a backup in form 2"),
         (gzip.compress(b'{"format": "consensus-backup", "version": 1}\n{"a": 1}\n'), "is damaged"),
         (gzip.compress(b'{"format": "consensus-backup", "version": 1}\n[]\n'), "is damaged"),

@@ -26,7 +26,7 @@ from tests.integration.stored_runs import (
     store_run,
     tamper,
 )
-from workers.provenance import heads, ledger
+from workers.provenance import export, heads, ledger
 from workers.provenance.check import Report, examine, examine_file
 from workers.provenance.export import file_of, replayable
 from workers.provenance.models import calls as calls_table
@@ -48,6 +48,14 @@ def record(database: Database) -> Database:
 
 def report_on(database: Database, run_id: str = "run_1") -> Report:
     return examine(exported(database, run_id, by=signer()), trusted=signer().trusted, must_be_trusted=True)
+
+
+def test_a_run_that_was_moved_to_another_tenant_is_told(record: Database) -> None:
+    tamper(record, "UPDATE runs SET tenant_id = 'other'")
+    with record.begin() as connection:
+        run = runs.get(connection, "run_1", tenant_id="other")
+        document = export.document_of(connection, run, signer=signer())
+    assert examine(document).problems == ("the run's tenant is not what event 1 says",)
 
 
 def test_an_untouched_record_holds_and_says_who_signed_it(record: Database) -> None:

@@ -138,7 +138,13 @@ def everything_in(database: Database) -> str:
 
 def test_a_secret_is_found_wherever_it_stands_and_is_nowhere_afterwards(database: Database) -> None:
     nested = json.dumps({"reply": json.dumps({"code": SECRET})})
-    store_ended(database, spec=f"the key is {SECRET}", metadata={"note": SECRET}, prompt=nested)
+    store_ended(
+        database,
+        spec=f"the key is {SECRET}",
+        metadata={"note": SECRET},
+        prompt=nested,
+        idempotency_key=SECRET,
+    )
     with database.begin() as connection:
         connection.exec_driver_sql("UPDATE stages SET detail = %s", (f"no {SECRET}",))
     tamper(database, "UPDATE calls SET error = 'plain'")
@@ -149,6 +155,30 @@ def test_a_secret_is_found_wherever_it_stands_and_is_nowhere_afterwards(database
     # What does not hold it stays: run.created, the reply of the one call.
     assert events_of(database)[0].payload is not None
     assert exported(database)["calls"][0]["reply_digest"] in exported(database)["payloads"]
+
+
+@pytest.mark.parametrize(
+    "where", [{"metadata": {"note": SECRET}}, {"idempotency_key": SECRET}, {"external_id": SECRET}]
+)
+def test_a_secret_that_stands_beside_the_payloads_alone_goes_too(
+    database: Database, where: dict[str, Any]
+) -> None:
+    store_ended(database, **where)
+    gone = take(database, containing=SECRET)
+    assert gone.beside == 1
+    assert SECRET not in everything_in(database)
+    assert examine(exported(database)).problems == ()
+    with pytest.raises(InputError, match="nothing of run run_1 is left"):
+        take(database, containing=SECRET)
+
+
+@pytest.mark.parametrize("words", [{"who": SECRET, "why": "w"}, {"who": "ada", "why": f"it was {SECRET}"}])
+def test_the_text_that_is_to_go_cannot_come_back_with_the_reason(
+    database: Database, words: dict[str, str]
+) -> None:
+    store_ended(database, spec=SECRET)
+    with database.begin() as connection, pytest.raises(InputError, match="both stay for good"):
+        redact(connection, "run_1", Selection(containing=SECRET), **words, at=AT)
 
 
 def test_an_error_that_holds_the_text_goes_and_the_call_still_verifies(record: Database) -> None:

@@ -8,11 +8,14 @@ import threading
 import pytest
 from sqlalchemy import text
 
+from tests.integration.stored_records import exported, signer, store_ended
 from tests.integration.stored_runs import append, events_of, finish, open_seats, run_of, seat_key, store_run
 from workers.core.reply import Completion, FinishReason, Usage
 from workers.core.run import Outcome
 from workers.provenance import ledger, payload
+from workers.provenance.check import examine
 from workers.provenance.digest import GENESIS, canonical, digest
+from workers.provenance.redaction import Selection, redact
 from workers.provenance.repository import calls, runs
 from workers.provenance.retention import bodies
 from workers.provenance.retention.bodies import Dropped, gone, prune_runs
@@ -109,6 +112,21 @@ def test_the_ledger_of_a_pruned_run_still_holds(database: Database) -> None:
     entries = events_of(database, "old")
     assert [entry.payload for entry in entries] == [None, None, {"verdict": "a"}]
     assert ledger.verify(entries, run_id="old", head=before.ledger_head, genesis=GENESIS) is None
+
+
+def test_a_run_that_was_redacted_before_still_says_who_took_what(database: Database) -> None:
+    database.sign_with(signer())
+    store_ended(database)
+    with database.begin() as connection:
+        redact(connection, "run_1", Selection(containing="look"), who="ada", why="a secret", at=OLD)
+        connection.execute(text("UPDATE runs SET finished_at = :at"), {"at": OLD})
+    prune_runs(database, before=BEFORE)
+
+    assert run_of(database).pruned_at is not None
+    document = exported(database, by=signer())
+    assert examine(document, trusted=signer().trusted, must_be_trusted=True).problems == ()
+    told = events_of(database)[-1].payload
+    assert (told["who"], told["why"]) == ("ada", "a secret")
 
 
 @pytest.mark.parametrize("at", [None, YOUNG])

@@ -14,7 +14,7 @@ from workers.core.access import Scope
 from workers.errors import SettingsError
 from workers.key_text import KEY_CHANCE_BYTES, hide_keys, make_key, read_key
 from workers.providers.registry import enabled
-from workers.secret_files import MAX_BYTES
+from workers.secret_files import MAX_BYTES, read_secret
 from workers.settings import (
     child_environment,
     environment,
@@ -47,6 +47,14 @@ def test_a_setting_is_what_its_file_holds_without_the_lines_end(
     assert load().database_url == DATABASE.replace("postgresql:", "postgresql+psycopg:")
     assert "a-planted-password" in secret_values()
     assert "a-planted-password" not in repr(load())
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xef\xbb\xbfsk-a-key", b"\xef\xbb\xbfsk-a-key\r\n", b"sk-a-key\r\n\r\n"]
+)
+def test_marks_that_an_editor_wrote_around_a_secret_are_not_part_of_it(secret: Path, content: bytes) -> None:
+    secret.write_bytes(content)
+    assert read_secret("A_KEY", {"A_KEY_FILE": str(secret)}) == "sk-a-key"
 
 
 def test_a_file_and_a_value_at_once_are_refused(monkeypatch: pytest.MonkeyPatch, secret: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import typer
 from rich.console import Console
 
 from workers.cli.database import opened
+from workers.cli.destination import destination
 from workers.errors import InputError
 from workers.settings import load
 
@@ -119,21 +119,5 @@ def _written(file: str) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    target = Path(file)
-    if target.is_dir():
-        raise InputError(f"{file}: is a folder; give the name of a file")
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
-        raise InputError(
-            f"{file}: cannot be written: {error.strerror}; give a file in a folder that exists"
-        ) from None
-    try:
-        with os.fdopen(descriptor, "wb") as out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+    with destination(Path(file), option="", permissions=0o600) as out:
+        yield out

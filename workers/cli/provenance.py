@@ -22,6 +22,7 @@ from workers.settings import Settings, load
 
 if TYPE_CHECKING:
     from workers.provenance.check import Anchored, Report
+    from workers.provenance.redaction import Redacted
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="a run's id")]
 RunOrFile = Annotated[
@@ -49,6 +50,8 @@ def show(run: RunOrFile, as_json: AsJson = False) -> int:
     from workers.cli.provenance_view import print_record
 
     _, document = _record(run)
+    if other := _fault_of_id(run, document):
+        raise InputError(other)
     if as_json:
         print_json(document)
     else:
@@ -86,6 +89,8 @@ def verify(
     else:
         said = [] if anchors is None else anchors.heads.get(_run_id_of(document), [])
         report = examine_file(raw, document, trusted=trusted, must_be_trusted=bool(named), anchored=said)
+        if other := _fault_of_id(run, document):
+            report = dataclasses.replace(report, problems=(other, *report.problems))
     if anchors is not None:
         report = anchors.judged(report, is_named=bool(said))
     if as_json:
@@ -102,8 +107,12 @@ def export(
     ] = None,
 ) -> int:
     """Write a run's whole record as one file that verifies anywhere."""
+    from workers.provenance.export import read_file
+
     with connected(may_start=True) as client:
         raw = client.provenance_export(run)
+    if other := _fault_of_id(run, read_file(raw, name=run)):
+        raise InputError(other)
     with destination(output) as file:
         file.write(raw)
     return 0
@@ -143,13 +152,13 @@ def redact(
         database.sign_with(settings.signer)
         with database.begin() as connection:
             gone = take_away(connection, run, selection, who=name, why=why, at=now)
-        _print_redacted(run, len(gone.digests), console)
+        _print_redacted(run, gone, console)
         others = sorted({holder for held in gone.shared.values() for holder in held})
         for other in others if everywhere else ():
             same = Selection(digests=tuple(key for key, held in gone.shared.items() if other in held))
             with database.begin() as connection:
                 also = take_away(connection, other, same, who=name, why=why, at=now)
-            _print_redacted(other, len(also.digests), console)
+            _print_redacted(other, also, console)
     if others and not everywhere:
         console.print(
             f"[yellow]note:[/] {len(gone.shared)} of them stay in the database, because {len(others)} other "
@@ -299,6 +308,15 @@ def _run_id_of(document: dict[str, Any]) -> str:
     return str(facts.get("run_id")) if isinstance(facts, dict) else ""
 
 
+def _fault_of_id(run: str, document: dict[str, Any]) -> str | None:
+    """Why a record is not of the run that was asked for: a server may hand out another's, which is whole and signed.
+    A file is what it says it is."""
+    found = _run_id_of(document)
+    if Path(run).is_file() or found == run:
+        return None
+    return f"the server gave the record of run {found[:80]!r} for {run}"
+
+
 def _public_keys(named: list[str]) -> dict[str, bytes]:
     from workers.provenance.signing import read_public_keys
 
@@ -323,8 +341,12 @@ def _print_report(run: str, report: Report) -> None:
         console.print(f"[yellow]note:[/] {escape(note)}")
 
 
-def _print_redacted(run: str, count: int, console: Console) -> None:
-    console.print(f"[green]redacted[/] {count} payloads of {escape(run)}; its ledger says so")
+def _print_redacted(run: str, gone: Redacted, console: Console) -> None:
+    count = len(gone.calls) + gone.beside
+    beside = f" and {count} texts beside them" if count else ""
+    console.print(
+        f"[green]redacted[/] {len(gone.digests)} payloads{beside} of {escape(run)}; its ledger says so"
+    )
 
 
 def _check_receiver(settings: Settings, url: str) -> None:

@@ -59,7 +59,12 @@ def _document(run: str) -> dict[str, Any]:
                 f"{run}: no such file; give a run's id, or a file with what GET /v1/runs/{{id}}/provenance answers"
             )
         with connected(may_start=True) as client:
-            return client.provenance(run)
+            document = client.provenance(run)
+        if document.get("run_id") != run:
+            raise InputError(
+                f"the server gave the record of run {str(document.get('run_id'))[:80]!r} for {run}"
+            )
+        return document
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

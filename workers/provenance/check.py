@@ -189,7 +189,7 @@ class _Examination:
         run = self.document["run"]
         created = self.entries[0].payload if self.entries else None
         if created is not None:
-            for name in ("team", "external_id", "team_digest", "input_digest"):
+            for name in ("tenant", "team", "external_id", "team_digest", "input_digest"):
                 # Earlier versions said less.
                 if name in created and canonical(run[name]) != canonical(created[name]):
                     yield f"the run's {name} is not what event 1 says"

@@ -46,6 +46,7 @@ def document_of(connection: Connection, run: Run, *, signer: Signer | None = Non
         "format": FORMAT,
         "run": {
             "run_id": run.run_id,
+            "tenant": run.tenant_id,
             "team": run.team,
             "external_id": run.external_id,
             "state": run.state.value,

@@ -38,11 +38,13 @@ class Selection:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Redacted:
-    """What went. `shared`: those whose bodies other runs still show, with these runs."""
+    """What went. `shared`: those whose bodies other runs still show, with these runs. `beside`: rows whose texts
+    beside the payloads were cleared."""
 
     digests: tuple[str, ...]
     calls: tuple[str, ...]
     shared: dict[str, list[str]]
+    beside: int = 0
 
 
 _PAYLOADS = text(
@@ -105,9 +107,18 @@ _CLEAR_ERRORS = text(
 ).bindparams(bindparam("forms", type_=ARRAY(Text)), bindparam("calls", type_=ARRAY(Text)))
 
 _CLEAR_BESIDE = (
-    _clearing("UPDATE stages SET detail = NULL WHERE run_id = :run_id", "detail"),
-    _clearing("UPDATE runs SET metadata = '{}' WHERE run_id = :run_id", "CAST(metadata AS text)"),
-    _clearing("UPDATE runs SET external_id = NULL WHERE run_id = :run_id", "external_id"),
+    _clearing("UPDATE stages SET detail = NULL WHERE run_id = :run_id AND detail IS NOT NULL", "detail"),
+    _clearing(
+        "UPDATE runs SET metadata = '{}' WHERE run_id = :run_id AND metadata <> '{}'",
+        "CAST(metadata AS text)",
+    ),
+    _clearing(
+        "UPDATE runs SET external_id = NULL WHERE run_id = :run_id AND external_id IS NOT NULL", "external_id"
+    ),
+    _clearing(
+        "UPDATE runs SET idempotency_key = NULL WHERE run_id = :run_id AND idempotency_key IS NOT NULL",
+        "idempotency_key",
+    ),
 )
 _DROP = text("SELECT drop_payload_bodies(CAST(:digests AS text[]), CAST(:at AS timestamptz), 'redacted')")
 
@@ -122,6 +133,10 @@ def redact(
     """
     if not who.strip() or not why.strip():
         raise InputError("a redaction says who made it and why; give both")
+    if any(form in who or form in why for form in _forms(what.containing)):
+        raise InputError(
+            "the reason or the name holds the text that is to go, and both stay for good; write others"
+        )
     with ledger.writer(connection, run_id) as log:
         if log.state not in {RunState.FINISHED, RunState.CANCELLED}:
             raise StateError(f"run {run_id} is at work; cancel it or wait for its end, then redact")
@@ -133,9 +148,8 @@ def redact(
             "forms": _forms(what.containing),
         }
         errors = [row.call_id for row in connection.execute(_CLEAR_ERRORS, clearing)]
-        for statement in _CLEAR_BESIDE:
-            connection.execute(statement, clearing)
-        if not chosen and not errors:
+        beside = sum(connection.execute(statement, clearing).rowcount for statement in _CLEAR_BESIDE)
+        if not chosen and not errors and not beside:
             raise InputError(f"nothing of run {run_id} is left to be redacted by that")
         connection.execute(_LOCK, {"digests": chosen})
         if chosen:
@@ -148,7 +162,7 @@ def redact(
             {"digests": chosen, "calls": sorted(errors), "who": who.strip(), "why": why.strip()},
             at=at,
         )
-    return Redacted(digests=tuple(chosen), calls=tuple(sorted(errors)), shared=shared)
+    return Redacted(digests=tuple(chosen), calls=tuple(sorted(errors)), shared=shared, beside=beside)
 
 
 def holders(connection: Connection, digests: Sequence[str]) -> dict[str, list[str]]:

@@ -96,7 +96,7 @@ class ArchiveReader:
         try:
             value = json.loads(self._line(_LONGEST_HEAD_BYTES))
             kind, version = value["format"], value["version"]
-        except (InputError, ValueError, TypeError, KeyError):
+        except (InputError, ValueError, TypeError, KeyError, RecursionError):
             kind, version, value = None, None, {}
         if kind != FORMAT:
             raise InputError("is no backup; give a file that `consensus backup` wrote")
@@ -135,7 +135,7 @@ class ArchiveReader:
         line = self._line(_LONGEST_HEAD_BYTES)
         try:
             value = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
             raise _damaged("a line between its tables cannot be read")

@@ -154,7 +154,7 @@ _INSERT = text(
 def _insert(
     connection: Connection, chunk: Sequence[PreparedRun], *, batch_id: str, tenant_id: str, at: dt.datetime
 ) -> None:
-    entries = [_created(run, at) for run in chunk]
+    entries = [_created(run, tenant_id, at) for run in chunk]
     # In the order in which `runs.create` writes the same bodies, so that the two cannot lock each other out.
     payload.store_bodies(connection, {run.input_digest: run.body.encode() for run in chunk})
     connection.execute(
@@ -184,8 +184,9 @@ def _row(run: PreparedRun, ledger_head: str) -> dict[str, str | int | None]:
     }
 
 
-def _created(run: PreparedRun, at: dt.datetime) -> ledger.FirstEntry:
+def _created(run: PreparedRun, tenant_id: str, at: dt.datetime) -> ledger.FirstEntry:
     event = created_event(
+        tenant_id=tenant_id,
         team=run.team,
         team_digest=run.team_digest,
         input_digest=run.input_digest,

@@ -106,10 +106,11 @@ def request_digest_of(new: NewRun, input_digest: str) -> str:
 
 
 def created_event(
-    *, team: str, team_digest: str, input_digest: str, external_id: str | None, budget: Budget
+    *, tenant_id: str, team: str, team_digest: str, input_digest: str, external_id: str | None, budget: Budget
 ) -> dict[str, Any]:
     """What the first entry of a run's ledger, `run.created`, says."""
     return {
+        "tenant": tenant_id,
         "team": team,
         "team_digest": team_digest,
         "input_digest": input_digest,
@@ -164,6 +165,7 @@ def create(connection: Connection, new: NewRun, *, at: dt.datetime) -> tuple[Run
         log.append(
             "run.created",
             created_event(
+                tenant_id=new.tenant_id,
                 team=new.team["name"],
                 team_digest=team_digest,
                 input_digest=input_digest,

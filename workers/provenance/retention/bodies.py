@@ -40,11 +40,13 @@ _RUNS = text(
     """
 )
 
-#: Of teams nothing goes: they are few, and shared by all runs of theirs. Verdicts are the payloads of `run.finished`.
+#: Of teams nothing goes: they are few, and shared by all runs of theirs. Verdicts are the payloads of `run.finished`;
+#: `payload.redacted` says who took away what, and without it a record looks as if somebody had stolen from it.
 _CANDIDATES = text(
     """
     SELECT digest, hashtext(digest) & 63 AS lock FROM (
-        SELECT payload_digest AS digest FROM events WHERE run_id = ANY (:run_ids) AND kind <> 'run.finished'
+        SELECT payload_digest AS digest FROM events
+        WHERE run_id = ANY (:run_ids) AND kind NOT IN ('run.finished', 'payload.redacted')
         UNION SELECT request_digest FROM calls WHERE run_id = ANY (:run_ids)
         UNION SELECT reply_digest FROM calls WHERE run_id = ANY (:run_ids)
         UNION SELECT input_digest FROM runs WHERE run_id = ANY (:run_ids)
@@ -63,7 +65,7 @@ _FREE = text(
         AND (
             SELECT 1 FROM events JOIN runs USING (run_id)
             WHERE payload_digest = digest
-                AND (kind = 'run.finished' OR finished_at IS NULL OR finished_at >= :before)
+                AND (kind IN ('run.finished', 'payload.redacted') OR finished_at IS NULL OR finished_at >= :before)
             LIMIT 1
         ) IS NULL
         AND (
