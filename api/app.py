@@ -19,6 +19,7 @@ from api.cut_streams import CutStreams
 from api.dependencies import MAX_BODY_BYTES, Services
 from api.foreign_pages import ForeignPages
 from api.head_requests import HeadRequests
+from api.json_size import JsonSize
 from api.live import Hub
 from api.metrics.scrape import Scrape, Sources
 from api.metrics.traffic import Measured
@@ -149,6 +150,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.inspector = Inspector(services.database)
     app.add_middleware(CutStreams)
     app.add_middleware(ForeignPages)
+    app.add_middleware(JsonSize)
     app.add_middleware(ArrivingBodies)
     app.add_middleware(BodyLimit, larger={"/v1/trajectories": services.max_upload_bytes})
     app.add_middleware(Guard, services=services)

@@ -13,8 +13,10 @@ from typing import BinaryIO, Final
 import orjson
 from pydantic import ValidationError
 from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
+from api.json_size import has_too_many_values
 from api.scoring_schemas import UploadedItem, UploadLine, UploadOut
 from workers.errors import BodyTooLargeError, InputError
 from workers.provenance.repository import blobs, trajectory_files
@@ -26,6 +28,9 @@ MAX_LINE_BYTES: Final = 64 << 20
 MAX_LINES: Final = 100_000
 _LINES_AT_ONCE: Final = 200
 _BYTES_AT_ONCE: Final = 8 << 20
+_PARSED_AT_ONCE_BYTES: Final = 1 << 20
+#: Of one line, in which nothing nests. As many as fit would take thirty times its bytes.
+_MOST_VALUES: Final = 1000
 _LONGEST_PATH: Final = 1024
 _LONGEST_NAME: Final = 255
 
@@ -155,7 +160,9 @@ async def lines_of(body: AsyncIterator[bytes]) -> AsyncIterator[list[Given | Upl
             raise BodyTooLargeError(
                 f"the body has more than {MAX_LINES:,} lines; send the rest by itself, what came before is kept"
             )
-        batch.append(_parsed(line, number))
+        # A long one takes a while.
+        is_long = len(line) > _PARSED_AT_ONCE_BYTES
+        batch.append(await run_in_threadpool(_parsed, line, number) if is_long else _parsed(line, number))
         held += len(line)
         if len(batch) >= _LINES_AT_ONCE or held >= _BYTES_AT_ONCE:
             yield batch
@@ -182,6 +189,8 @@ async def _lines(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _parsed(line: bytes, number: int) -> Given | UploadedItem:
+    if has_too_many_values(line, _MOST_VALUES):
+        return _refused(number, f"has more than {_MOST_VALUES:,} JSON values; a line is one flat object")
     try:
         read = UploadLine.model_validate(orjson.loads(line))
         data = _data(read)
