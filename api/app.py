@@ -9,6 +9,7 @@ from functools import partial
 
 from fastapi import Depends, FastAPI
 from fastapi_offline import FastAPIOffline
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import errors, interface_pages, known_query
@@ -23,6 +24,7 @@ from api.json_size import JsonSize
 from api.live import Hub
 from api.metrics.scrape import Scrape, Sources
 from api.metrics.traffic import Measured
+from api.request_head import RequestHead
 from api.routers import (
     batch_control,
     batch_events,
@@ -154,6 +156,7 @@ def create_app(services: Services) -> FastAPI:
     app.add_middleware(ArrivingBodies)
     app.add_middleware(BodyLimit, larger={"/v1/trajectories": services.max_upload_bytes})
     app.add_middleware(Guard, services=services)
+    app.add_middleware(RequestHead)
     app.add_middleware(HeadRequests)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(Measured, traffic=app.state.scrape.traffic)
@@ -200,6 +203,10 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         limit = self._larger.get(scope.get("path", ""), MAX_BODY_BYTES)
+        announced = Headers(scope=scope).get("content-length", "")
+        if announced.isdecimal() and int(announced[:20]) > limit:
+            await _too_large(limit)(scope, receive, send)
+            return
         seen = 0
         too_large = False
         has_begun = False
@@ -226,5 +233,8 @@ class BodyLimit:
             if not too_large:
                 raise
         if too_large:
-            refusal = errors.problem(413, "Too large", f"the body has more than {limit:,} bytes")
-            await refusal(scope, receive, send)
+            await _too_large(limit)(scope, receive, send)
+
+
+def _too_large(limit: int) -> errors.ProblemResponse:
+    return errors.problem(413, "Too large", f"the body has more than {limit:,} bytes")
