@@ -25,6 +25,9 @@ def has_too_many_values(text: bytes, most: int = MAX_JSON_VALUES) -> bool:
     as it likes: its parser stops."""
     if _signs(text) <= most:
         return False
+    if b"\0" in text:
+        # UTF-16, in which a byte that looks like a quote need not be one.
+        return True
     # Each string has two quotes that no backslash stands before, and is a value.
     if text.count(b'"') - text.count(b'\\"') > 2 * most:
         return True

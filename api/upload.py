@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
 import dataclasses
 import io
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -16,6 +17,7 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
+from api.errors import sentence_of
 from api.json_size import has_too_many_values
 from api.scoring_schemas import UploadedItem, UploadLine, UploadOut
 from workers.errors import BodyTooLargeError, InputError
@@ -189,17 +191,16 @@ async def _lines(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _parsed(line: bytes, number: int) -> Given | UploadedItem:
+    text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
     if has_too_many_values(line, _MOST_VALUES):
         return _refused(number, f"has more than {_MOST_VALUES:,} JSON values; a line is one flat object")
     try:
-        read = UploadLine.model_validate(orjson.loads(line))
+        read = UploadLine.model_validate(orjson.loads(text))
         data = _data(read)
     except orjson.JSONDecodeError as error:
         return _refused(number, f"not JSON: {error}")
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        return _refused(number, f"{place}: {first['msg']}" if place else str(first["msg"]))
+        return _refused(number, sentence_of(error.errors(include_url=False)))
     except InputError as error:
         return _refused(number, str(error))
     return Given(

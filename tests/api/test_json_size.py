@@ -99,6 +99,16 @@ async def test_refusing_takes_less_memory_than_the_body_itself_five_times_over(
         assert peak < 5 * len(body), path
 
 
+async def test_values_in_utf_16_are_counted_too(client: httpx.AsyncClient) -> None:
+    """Half of one of its letters looks like a quote, behind which everything would be a string."""
+    body = json.dumps({"spec": "a", "metadata": {"\u2222": [[]] * 1_000_000}}, ensure_ascii=False).encode(
+        "utf-16"
+    )
+    assert "more than 1,000,000 values" in problem(
+        await client.post("/v1/runs", content=body, headers=JSON), 413
+    )
+
+
 def values_of(value: object) -> int:
     """Counted the plain way: each value, and each key."""
     if isinstance(value, dict):
