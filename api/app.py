@@ -9,6 +9,7 @@ from functools import partial
 
 from fastapi import Depends, FastAPI
 from fastapi_offline import FastAPIOffline
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import errors, interface_pages, known_query
@@ -19,9 +20,11 @@ from api.cut_streams import CutStreams
 from api.dependencies import MAX_BODY_BYTES, Services
 from api.foreign_pages import ForeignPages
 from api.head_requests import HeadRequests
+from api.json_size import JsonSize
 from api.live import Hub
 from api.metrics.scrape import Scrape, Sources
 from api.metrics.traffic import Measured
+from api.request_head import RequestHead
 from api.routers import (
     batch_control,
     batch_events,
@@ -149,9 +152,11 @@ def create_app(services: Services) -> FastAPI:
     app.state.inspector = Inspector(services.database)
     app.add_middleware(CutStreams)
     app.add_middleware(ForeignPages)
+    app.add_middleware(JsonSize)
     app.add_middleware(ArrivingBodies)
     app.add_middleware(BodyLimit, larger={"/v1/trajectories": services.max_upload_bytes})
     app.add_middleware(Guard, services=services)
+    app.add_middleware(RequestHead)
     app.add_middleware(HeadRequests)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(Measured, traffic=app.state.scrape.traffic)
@@ -198,6 +203,10 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         limit = self._larger.get(scope.get("path", ""), MAX_BODY_BYTES)
+        announced = Headers(scope=scope).get("content-length", "")
+        if announced.isdecimal() and int(announced[:20]) > limit:
+            await _too_large(limit)(scope, receive, send)
+            return
         seen = 0
         too_large = False
         has_begun = False
@@ -224,5 +233,8 @@ class BodyLimit:
             if not too_large:
                 raise
         if too_large:
-            refusal = errors.problem(413, "Too large", f"the body has more than {limit:,} bytes")
-            await refusal(scope, receive, send)
+            await _too_large(limit)(scope, receive, send)
+
+
+def _too_large(limit: int) -> errors.ProblemResponse:
+    return errors.problem(413, "Too large", f"the body has more than {limit:,} bytes")

@@ -5,6 +5,7 @@ Memory holds one chunk of runs, and some 50 bytes a line to know duplicates by."
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import hashlib
 import secrets
@@ -58,7 +59,7 @@ def submit_json(
 ) -> tuple[Batch, bool]:
     """The same for a body that is one JSON object; its specs are numbered like lines. Raises: as above."""
     try:
-        value = parse_line(spool.file.read())
+        value = parse_line(spool.file.read().removeprefix(codecs.BOM_UTF8))
         if not isinstance(value, dict):
             raise SpecError('is no JSON object; write {"specs": [{"spec": "…"}]}')
         body = BatchRequest.model_validate(value)

@@ -92,6 +92,7 @@ DESCRIBED = described(
         415: "The body's type or coding is not known here",
         422: "The input cannot be used",
         429: "The key asks more often than it may; Retry-After says when it may again",
+        431: "The request has too many headers",
         503: "A service is away",
     }
 )

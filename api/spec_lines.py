@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from api.checked_run import CheckedRun, check_request
 from api.dependencies import MAX_BODY_BYTES
 from api.errors import sentence_of
+from api.json_size import MAX_JSON_VALUES, has_too_many_values
 from api.run_request import RunRequest
 from workers.errors import InputError, SpecError
 
@@ -54,6 +55,10 @@ def parse_line(line: bytes) -> Any:
     """The JSON value. Raises: SpecError."""
     if len(line) > MAX_LINE_BYTES:
         raise SpecError(f"has more than {MAX_LINE_BYTES:,} bytes; put less code into one line")
+    if has_too_many_values(line):
+        raise SpecError(
+            f"has more than {MAX_JSON_VALUES:,} JSON values; send specs as lines, each a JSON object"
+        )
     try:
         return json.loads(line.decode("utf-8"), parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
 import dataclasses
 import io
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -13,8 +14,11 @@ from typing import BinaryIO, Final
 import orjson
 from pydantic import ValidationError
 from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
+from api.errors import sentence_of
+from api.json_size import has_too_many_values
 from api.scoring_schemas import UploadedItem, UploadLine, UploadOut
 from workers.errors import BodyTooLargeError, InputError
 from workers.provenance.repository import blobs, trajectory_files
@@ -26,6 +30,9 @@ MAX_LINE_BYTES: Final = 64 << 20
 MAX_LINES: Final = 100_000
 _LINES_AT_ONCE: Final = 200
 _BYTES_AT_ONCE: Final = 8 << 20
+_PARSED_AT_ONCE_BYTES: Final = 1 << 20
+#: Of one line, in which nothing nests. As many as fit would take thirty times its bytes.
+_MOST_VALUES: Final = 1000
 _LONGEST_PATH: Final = 1024
 _LONGEST_NAME: Final = 255
 
@@ -155,7 +162,9 @@ async def lines_of(body: AsyncIterator[bytes]) -> AsyncIterator[list[Given | Upl
             raise BodyTooLargeError(
                 f"the body has more than {MAX_LINES:,} lines; send the rest by itself, what came before is kept"
             )
-        batch.append(_parsed(line, number))
+        # A long one takes a while.
+        is_long = len(line) > _PARSED_AT_ONCE_BYTES
+        batch.append(await run_in_threadpool(_parsed, line, number) if is_long else _parsed(line, number))
         held += len(line)
         if len(batch) >= _LINES_AT_ONCE or held >= _BYTES_AT_ONCE:
             yield batch
@@ -182,15 +191,16 @@ async def _lines(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _parsed(line: bytes, number: int) -> Given | UploadedItem:
+    text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+    if has_too_many_values(line, _MOST_VALUES):
+        return _refused(number, f"has more than {_MOST_VALUES:,} JSON values; a line is one flat object")
     try:
-        read = UploadLine.model_validate(orjson.loads(line))
+        read = UploadLine.model_validate(orjson.loads(text))
         data = _data(read)
     except orjson.JSONDecodeError as error:
         return _refused(number, f"not JSON: {error}")
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        return _refused(number, f"{place}: {first['msg']}" if place else str(first["msg"]))
+        return _refused(number, sentence_of(error.errors(include_url=False)))
     except InputError as error:
         return _refused(number, str(error))
     return Given(

@@ -13,6 +13,7 @@ from api.dependencies import MOST_ROWS, KeyHere, ScoringCursorHere, Services, Se
 from api.plain_text import PlainText
 from api.scoring_schemas import (
     AssessmentPage,
+    LabelsIn,
     ProblemOut,
     ProblemPage,
     ScoringDetail,
@@ -20,10 +21,10 @@ from api.scoring_schemas import (
     ScoringRequest,
     ScoringSummary,
 )
-from workers.agentlens.formats import format_names
+from workers.agentlens.formats import format_names, read_labels
 from workers.core.identity import make_id
 from workers.core.scoring import ScoringStage, ScoringState
-from workers.errors import InputError
+from workers.errors import InputError, TrajectoryError
 from workers.provenance.repository import assessments, blobs, scoring_parts, scorings, trajectory_files
 from workers.provenance.repository.scorings import NewScoring
 from workers.provenance.repository.trajectory_files import Selection
@@ -45,15 +46,13 @@ def create(
     """Which files are scored is settled now: what is uploaded later is in the next scoring."""
     if body.format is not None and body.format not in format_names():
         raise InputError(f"format {body.format}: unknown; expected one of {', '.join(format_names())}")
+    data = None if body.labels is None else _readable(body.labels)
     selection = Selection(
         upload_set=body.upload_set, since=body.since, ids=None if body.ids is None else tuple(body.ids)
     )
     with services.database.begin() as connection:
         files = trajectory_files.select_files(connection, selection, tenant_id=tenant)
-        labels = None
-        if body.labels is not None:
-            data = io.BytesIO(body.labels.content.encode("utf-8", "surrogatepass"))
-            labels = blobs.store(connection, data, tenant_id=tenant).digest
+        labels = None if data is None else blobs.store(connection, io.BytesIO(data), tenant_id=tenant).digest
         new = NewScoring(
             scoring_id=make_id("scoring", now(), secrets.token_bytes(10)),
             settings=body.settings,
@@ -72,6 +71,23 @@ def create(
         response.status_code = 200
     response.headers["Location"] = f"/v1/scorings/{scoring.scoring_id}"
     return ScoringSummary.of(scoring)
+
+
+def _readable(labels: LabelsIn) -> bytes:
+    """The labels' bytes, which are read once now: a scoring that has taken an hour should not end with their fault.
+
+    Raises: InputError."""
+    try:
+        data = labels.content.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"labels.content: character {error.start} is a lone surrogate, which no UTF-8 text has; send it as UTF-8"
+        ) from None
+    try:
+        read_labels(labels.name, data)
+    except TrajectoryError as error:
+        raise InputError(f"labels.content: {error}") from None
+    return data
 
 
 @router.get("", summary="List scorings, newest first")

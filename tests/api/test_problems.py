@@ -267,7 +267,7 @@ async def test_the_body_limit_leaves_an_answer_alone_that_has_begun() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await BodyLimit(app)({"type": "http"}, receive, send)
+    await BodyLimit(app)({"type": "http", "headers": []}, receive, send)
     assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
     assert sent[1]["body"] == b"done"
 

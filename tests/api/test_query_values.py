@@ -85,3 +85,17 @@ async def test_a_name_that_comes_twice_is_refused_instead_of_one_of_its_values_t
 ) -> None:
     answer = await client.get("/v1/trajectories?path=a&limit=5&path=b")
     assert problem(answer, 422) == "the query parameter 'path' is given 2 times; give it once"
+
+
+@pytest.mark.parametrize("value", ["%ff", "a%80b", "%ed%a0%80", "%c3", "%C0%AF"])
+async def test_a_value_that_is_not_utf_8_is_named(client: httpx.AsyncClient, value: str) -> None:
+    """Half a character, a surrogate, a slash in too many bytes: each would be looked for as U+FFFD, and not found."""
+    for query, name in ((f"state=ended&team={value}", "team"), (f"te{value}am=x", "te")):
+        detail = problem(await client.get(f"/v1/runs?{query}"), 422)
+        assert detail.startswith(f"the query parameter '{name}")
+        assert detail.endswith("is not UTF-8 text; percent-encode the bytes of its UTF-8")
+
+
+async def test_what_is_text_is_found_by_any_of_its_spellings(client: httpx.AsyncClient) -> None:
+    for query in ("set=%C3%A9+%E2%82%AC", "set=a%20b", "path=%F0%9F%98%80", "set=", "&&", "set"):
+        assert (await client.get(f"/v1/trajectories?{query}")).status_code == 200

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.api.problem_documents import problem
 from tests.integration.scoring_desk import Desk, scored_here
 from tests.recorded_runs import write_cohort
 from tests.unit.cli.scoring import scored
@@ -156,3 +157,44 @@ async def test_labels_and_what_the_client_could_not_open_are_in_the_report(
     assert report["skipped"] == unopened
     outcomes = {run["path"]: run["outcome"] for run in report["assessments"]}
     assert outcomes["1/lucky_pta.json"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (
+            "id,outcome\n\ud800,1\n",
+            "labels.content: character 11 is a lone surrogate, which no UTF-8 text has",
+        ),
+        ("[" * 100_000, "labels.content: l.csv: labels are neither JSON, JSONL nor CSV"),
+        ('[{"id": 1', "labels.content: l.csv: labels are neither JSON, JSONL nor CSV"),
+        ("outcome\n1\n", "labels.content: l.csv: row 1: no run is named"),
+        ("id,outcome\na,perhaps\n", "labels.content: l.csv: no row has a verdict"),
+    ],
+)
+async def test_labels_that_cannot_be_read_are_refused_at_once(
+    client: httpx.AsyncClient, desk: Desk, tmp_path: Path, content: str, sentence: str
+) -> None:
+    desk.upload(write_cohort(tmp_path / "runs"))
+    body = json.dumps({"all": True, "labels": {"name": "l.csv", "content": content}}).encode()
+    answer = await client.post("/v1/scorings", content=body, headers={"Content-Type": "application/json"})
+    assert sentence in problem(answer, 422)
+    assert (await client.get("/v1/scorings")).json()["scorings"] == []
+
+
+async def test_what_the_client_could_not_open_may_have_any_name_and_every_report_is_still_made(
+    client: httpx.AsyncClient, desk: Desk, tmp_path: Path
+) -> None:
+    """A file's name on the client's disk need not be text."""
+    desk.upload(write_cohort(tmp_path / "runs"))
+    unopened = [{"path": "a\x00\udcff\x1b[2J<script>alert()", "error": "=1+1\r\n\ud800"}]
+    body = json.dumps({"all": True, "unopened": unopened}).encode()
+    begun = await client.post("/v1/scorings", content=body, headers={"Content-Type": "application/json"})
+    desk.work([scorings.first_part(begun.json()["id"])])
+    url = f"/v1/scorings/{begun.json()['id']}"
+    assert (await client.get(url)).json()["state"] == "finished"
+    for form in ("json", "csv", "html", "table", "parquet"):
+        report = await client.get(f"{url}/report", params={"format": form})
+        assert report.status_code == 200
+        assert form == "parquet" or b"\x1b" not in report.content
+        assert form != "html" or b"<script>alert" not in report.content
