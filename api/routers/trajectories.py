@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
 from api.dependencies import KeyHere, ServicesHere, TenantHere, TrajectoryCursorHere, now
+from api.form_end import whole_form
 from api.moment import Moment
 from api.plain_text import PlainText
 from api.scoring_schemas import Role, TrajectoryOut, TrajectoryPage, UploadedItem, UploadLine, UploadOut
@@ -82,7 +83,7 @@ async def upload(
         async for given in lines_of(request.stream()):
             items += await run_in_threadpool(taking.take, given)
     elif kind == _FORM:
-        async with request.form(max_files=_MOST_FILES, max_fields=_MOST_FILES) as form:
+        async with whole_form(request).form(max_files=_MOST_FILES, max_fields=_MOST_FILES) as form:
             values = [value for _, value in form.multi_items()]
             files = [value for value in values if isinstance(value, UploadFile | str)]
             items = await run_in_threadpool(taking.take, files_of(files, prefix=prefix, role=role))

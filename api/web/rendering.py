@@ -14,6 +14,7 @@ from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 from markupsafe import Markup
+from starlette.exceptions import HTTPException
 
 from api.errors import sentence_of, status_of
 from api.web import static_files
@@ -84,6 +85,8 @@ class PageRoute(APIRoute):
                 return error_page(*known, str(error))
             except RequestValidationError as error:
                 return error_page(422, "This cannot be shown", sentence_of(error.errors()))
+            except HTTPException as error:
+                return error_page(error.status_code, "This cannot be read", f"{error.detail}")
             except Exception as error:
                 log.error("web.unexpected", path=request.url.path, exc_info=error)
                 return error_page(500, "Unexpected error", "It is in the server's log.")
