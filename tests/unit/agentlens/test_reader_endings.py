@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.agentlens.logs import only, pinned, told
 from workers.agentlens.formats.seen import Seen, whole_observations
 from workers.agentlens.formats.states import StateBuilder
 from workers.agentlens.trajectory import Lines, Operation, State
@@ -109,3 +110,21 @@ def test_the_warnings_are_notices_then_unknown_tools_by_name_then_that_nothing_w
         "unknown tool 'a' (1 calls) counted as a step that touches nothing",
         "unknown tool 'b' (2 calls) counted as a step that touches nothing",
     )
+
+
+def test_arguments_that_hold_themselves_are_no_text() -> None:
+    circle: dict[str, Any] = {}
+    circle["a"] = circle
+    assert told(only("what", circle)) == {
+        "tool": "what",
+        "operation": Operation.SHELL,
+        "command": "what ",
+    }
+    assert only("bash", "[" * 100_000).tool == "bash"
+
+
+def test_a_call_without_a_name_is_told_apart_by_its_arguments() -> None:
+    state = only("", {"b": 1, "a": 2})
+    assert state.command is not None
+    assert state.command.text == ' {"a": 2, "b": 1}'
+    assert state.content_digest == pinned("tool", "", '{"a": 2, "b": 1}')

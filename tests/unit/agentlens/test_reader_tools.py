@@ -388,21 +388,3 @@ def test_a_note_needs_no_arguments(name: str, operation: Operation, arguments: A
     given = '{"url": "x"}' if arguments in ({"url": "x"}, '{"url": "x"}') else "{}"
     parts = (operation.value, given) if operation is Operation.BROWSE else (operation.value,)
     assert (state.content_digest, builder.warnings) == (pinned(*parts), ())
-
-
-def test_arguments_that_hold_themselves_are_no_text() -> None:
-    circle: dict[str, Any] = {}
-    circle["a"] = circle
-    assert told(only("what", circle)) == {
-        "tool": "what",
-        "operation": Operation.SHELL,
-        "command": "what ",
-    }
-    assert only("bash", "[" * 100_000).tool == "bash"
-
-
-def test_a_call_without_a_name_is_told_apart_by_its_arguments() -> None:
-    state = only("", {"b": 1, "a": 2})
-    assert state.command is not None
-    assert state.command.text == ' {"a": 2, "b": 1}'
-    assert state.content_digest == pinned("tool", "", '{"a": 2, "b": 1}')
