@@ -61,6 +61,7 @@ def test_a_turn_keeps_its_words_its_time_and_counts_its_tokens_once() -> None:
         answer("1", "one", is_error="no"),
         turn(use("4", "make"), message={"id": "m2", "usage": {"output_tokens": 2}}),
         turn(use("5", "make"), message={"id": "m3", "usage": {}}),
+        turn(use("6", "make"), use("7", "make"), message={"id": "m4", "usage": {"input_tokens": 4}}),
         answer("4", "made", is_error=False),
     ) == [
         shell(
@@ -85,6 +86,8 @@ def test_a_turn_keeps_its_words_its_time_and_counts_its_tokens_once() -> None:
         shell("ls b", path="lib/b", outcome="ok", observation="b", tokens_in=0, tokens_out=0, timestamp=7.0),
         shell("make", outcome="ok", observation="made", tokens_in=0, tokens_out=2),
         shell("make"),
+        shell("make", tokens_in=4),
+        shell("make", tokens_in=0, tokens_out=0),
     ]
 
 
@@ -144,11 +147,15 @@ def test_the_root_is_the_folder_that_holds_the_others_else_the_first(folders: li
 
 
 def test_a_record_that_is_there_twice_counts_once() -> None:
-    first = turn(use("1", "make"), uuid="u", parentUuid="v")
-    beginning = turn(use("2", "make"), uuid="w", parentUuid=None)
-    assert states(first, first, beginning, beginning) == [shell("make")] * 3
+    first = turn(use("1", "make a"), uuid="u", parentUuid="v")
+    beginning = turn(use("2", "make b"), uuid="w", parentUuid=None)
+    assert [state["command"] for state in states(first, first, beginning, beginning)] == [
+        "make a",
+        "make b",
+        "make b",
+    ]
     said = {**answer("1", "made"), "uuid": "u", "parentUuid": "v"}
-    assert states(first, said) == [shell("make", observation="made")]
+    assert states(first, said) == [shell("make a", observation="made")]
 
 
 def lines(*records: Any) -> bytes:

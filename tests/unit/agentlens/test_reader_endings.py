@@ -64,6 +64,9 @@ def test_a_line_ends_as_its_code_then_its_flag_then_its_text_says(
         ({"text": "Invalid `path`"}, "error", "error"),
         ({"text": "an Error: x"}, "ok", "error"),
         ({"text": "File updated"}, "ok", "ok"),
+        ({"text": "File saved\ncat -n\nError: x"}, "ok", "ok"),
+        ({"text": "cat -n\nDone!"}, "ok", "unknown"),
+        ({"text": "cat -n\nDone!\ncat -n"}, "ok", "unknown"),
     ],
 )
 def test_a_look_and_an_edit_end_as_the_flag_or_the_answer_says(
