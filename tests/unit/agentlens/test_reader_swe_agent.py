@@ -83,6 +83,11 @@ SEARCH = {"operation": Operation.SEARCH, "outcome": "ok", "observation": "x"}
             {"tool": "insert", "operation": Operation.INSERT, "path": "a.py", "edits": [("", "x")]},
         ),
         (
+            "insert x",
+            "",
+            {"tool": "insert", "operation": Operation.INSERT, "path": "a.py", "edits": [("", "x")]},
+        ),
+        (
             "insert",
             "",
             {"tool": "insert", "operation": Operation.INSERT, "path": "a.py", "edits": [("", "")]},
@@ -194,7 +199,7 @@ def step(action: str, observation: Any = "", **more: Any) -> dict[str, Any]:
 
 def test_a_trajectory_is_its_steps_and_says_what_it_is_of() -> None:
     steps = [
-        step("make", "made", thought="why", state={"open_file": 5, "working_dir": ""}),
+        step("make", "made", thought="why", state={"open_file": 5, "working_dir": 5}),
         step("open", state=json.dumps({"open_file": "/r/c.py", "working_dir": "/r"})),
         step("open", state=" "),
         step("open", state="{"),
@@ -236,7 +241,8 @@ def test_a_history_is_its_turns_and_their_answers() -> None:
     def turn(action: str, **more: Any) -> dict[str, Any]:
         return {"role": "assistant", "agent": "primary", "action": action, "thought": "why", **more}
 
-    answer = [{"type": "text", "text": "made\n(Current directory: /r)\nbash-$"}]
+    assert one_run({"trajectory": [], "info": {}}).warnings == ("no tool calls",)
+    answer = [{"type": "text", "text": "made\n(Current directory: /r)\n(x) bash-$"}]
     history = [
         {"role": "system", "agent": "primary", "content": "s"},
         turn("demo", is_demo=True),
@@ -288,7 +294,7 @@ def test_a_log_is_known_by_the_actions_of_its_steps_or_the_agents_of_its_history
     agent = {"role": "system", "agent": "primary"}
     for document in (
         {"trajectory": [], "info": {}},
-        {"trajectory": [step("x"), step("y")], "info": {}},
+        {"trajectory": [step("x"), {}], "info": {}},
         {"history": [{"role": "user"}, {"role": "user"}, agent]},
     ):
         assert one_run(document, "p.traj").format == "swe-agent"
