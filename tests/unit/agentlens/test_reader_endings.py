@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -131,3 +132,9 @@ def test_a_call_without_a_name_is_told_apart_by_its_arguments() -> None:
     assert state.command is not None
     assert state.command.text == ' {"a": 2, "b": 1}'
     assert state.content_digest == pinned("tool", "", '{"a": 2, "b": 1}')
+
+
+def test_a_lone_surrogate_of_a_call_has_a_digest() -> None:
+    # Half of a pair is three bytes, as in WTF-8.
+    expected = hashlib.blake2b(b"keys\0\xed\xa0\x80", digest_size=8).hexdigest()
+    assert only("write_stdin", {"chars": "\ud800"}).content_digest == expected
