@@ -284,9 +284,12 @@ def test_lines_are_known_by_their_first_that_is_an_object(data: bytes, expected:
 @pytest.mark.parametrize(
     ("records", "sentence"),
     [
-        (
-            {"scoring_version": 1, "donors": []},
-            "a report, reference or export that was made from runs is no run; give the logs themselves",
+        *(
+            (
+                {"scoring_version": 1, name: []},
+                "a report, reference or export that was made from runs is no run; give the logs themselves",
+            )
+            for name in ("donors", "assessments", "wasted_steps")
         ),
         (
             {"dir": "x", "kind": "x", "ts": 1},
@@ -370,7 +373,7 @@ def test_what_only_looks_like_it_is_of_no_known_format(other: Any) -> None:
         ('<tool_call>{"name": "f"}</tool_call><tool_call>{"name": 5}</tool_call>', [("f", {})]),
         ('<tool_call>{"name"}</tool_call>', []),
         (
-            'x {"commands": [{"keystrokes": "ls"}, {"keystrokes": 5}, 5]} y',
+            'x {"commands": [{"keystrokes": "ls"}, {"keystrokes": 5}, 5]}y',
             [("bash_command", {"keystrokes": "ls"})],
         ),
         ('{"task_complete": true}', [("mark_task_complete", {})]),
@@ -386,6 +389,6 @@ def test_calls_that_a_model_wrote_into_its_text_are_found(text: str, calls: list
 
 
 def test_fences_of_a_shell_hold_commands() -> None:
-    text = "```sh\na\n\n```\n```\nb\n```\n```console\nc\n```\n```python\nd\n```\n"
-    assert fenced_commands(text) == ["a"]
-    assert fenced_commands(text, any_language=True) == ["a", "b", "c"]
+    text = "```sh\necho X\n\n```\n```\nb\n```\n```console\nc\n```\n```python\nd\n```\n"
+    assert fenced_commands(text) == ["echo X"]
+    assert fenced_commands(text, any_language=True) == ["echo X", "b", "c"]

@@ -161,6 +161,7 @@ def test_a_row_may_name_a_run_twice_and_say_nothing() -> None:
     rows = b"id,path,outcome\nother,x.json,passed\nt,,maybe\n"
     assert outcome(rows) == "passed"
     assert outcome(b"id,outcome,passed\nt,,yes\n") == "passed"
+    assert outcome(b'\n [{"id": "t", "passed": 1}]') == "passed"
     assert outcome(b"") is None
     assert outcome(b"[]") is None
 
