@@ -24,6 +24,7 @@ _NOTE = re.compile(r"^> ?(.*?) *$", re.MULTILINE)
 _ADDED = re.compile(r"(?:Add|Added) (\S+) to the chat\.?$")
 _APPLIED = re.compile(r"Applied edit to (\S+)$")
 _ASKED = "Add these files to the chat? yes"
+_CHECKS = {"test": "pytest", "lint": "flake8"}
 _TESTED = re.compile(r"Attempt to fix (test|lint) errors\?")
 
 
@@ -72,9 +73,7 @@ def _walk(builder: StateBuilder, transcript: str) -> None:
     pending: dict[str, list[tuple[str, str]]] = {}
     for line in transcript.split("\n"):
         if not line.startswith(">") or line.startswith((">>>>", ">=")):
-            if said:
-                _report(builder, said)
-                said = []
+            said = []
             written.append(line)
             continue
         note = line[1:].strip()
@@ -91,20 +90,12 @@ def _walk(builder: StateBuilder, transcript: str) -> None:
         elif note == _ASKED and said:
             builder.view("add", said.pop(), Seen(text=note))
         elif checked := _TESTED.match(note):
-            _report(builder, [*said, ""], failed=checked[1])
+            # A lint or test run that aider made: the block of notes before shows its output.
+            seen = Seen(text="\n".join(said).strip(), is_error=True)
+            builder.shell(checked[1], _CHECKS[checked[1]], seen)
             said = []
         else:
             said.append(note)
-    _report(builder, said)
-
-
-def _report(builder: StateBuilder, said: list[str], failed: str = "") -> None:
-    """A lint or test run that aider made: the block of notes that shows its output."""
-    text = "\n".join(said).strip()
-    if failed:
-        name = "test" if failed == "test" else "lint"
-        command = "pytest" if name == "test" else "flake8"
-        builder.shell(name, command, Seen(text=text, is_error=True))
 
 
 FORMAT = Format(

@@ -20,7 +20,7 @@ from workers.agentlens.formats.base import (
     refuse,
     whole,
 )
-from workers.agentlens.formats.seen import Seen
+from workers.agentlens.formats.seen import Seen, count_once
 from workers.agentlens.formats.states import StateBuilder
 from workers.agentlens.formats.textcalls import calls_in, fenced_commands
 from workers.agentlens.formats.tools import add_call
@@ -105,7 +105,9 @@ def read_messages(conversation: Conversation, messages: list[Json], *, fenced: b
         message = as_object(source, item, at)
         role = message.get("role")
         if role in ("assistant", "ai"):
-            conversation.assistant(_calls(source, message, at, fenced))
+            calls = _calls(source, message, at, fenced)
+            count_once([call.seen for call in calls])
+            conversation.assistant(calls)
         elif role in ("tool", "function") or message.get("type") == "function_call_output":
             ids = message.get("tool_call_ids")
             call_id = message.get("tool_call_id") or (ids[0] if isinstance(ids, list) and ids else None)

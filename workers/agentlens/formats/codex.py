@@ -28,7 +28,12 @@ from workers.agentlens.trajectory import Operation, Trajectory
 
 _ROLLOUT = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted"))
 _EXEC = re.compile(r"(?:thread|turn|item)\.\w+$|error$")
-_EXITED = re.compile(r"(?:Process exited with code|Exit code:) (-?\d+)\n?(?:.*\n)*?(?:Output:\n)?")
+# What Codex puts before a command's output; it holds the time taken, which differs from run to run.
+_HEADER = re.compile(
+    r"(?:(?:Exit code:|Chunk ID:|Wall time:|Original token count:|Total output lines:|Process exited with code"
+    r"|Process running with session ID) .*(?:\n|\Z))+(?P<output>Output:(?:\n|\Z))?"
+)
+_EXITED = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)", re.MULTILINE)
 _CALLS = frozenset(("function_call", "custom_tool_call", "local_shell_call"))
 _OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
 _SILENT_ITEMS = frozenset(("message", "reasoning", "ghost_snapshot", "compaction", "other"))
@@ -140,7 +145,7 @@ def _call(
 
 
 def _output(source: Source, output: Json) -> tuple[str, int | None]:
-    """An output's text and exit code: a text (plain, with an exit line, or JSON), or a list of text parts."""
+    """An output's text and exit code: a text (plain, with a header, or JSON), or a list of text parts."""
     text = join_text(output) if output is not None else ""
     if text.startswith("{"):
         try:
@@ -149,10 +154,13 @@ def _output(source: Source, output: Json) -> tuple[str, int | None]:
             value = {}
         if isinstance(value.get("output"), str):
             return value["output"], whole(inner(value.get("metadata")).get("exit_code"))
-    match = _EXITED.match(text)
-    if match:
-        return text[match.end() :], int(match[1])
-    return text, None
+    header = _HEADER.match(text)
+    if header is None:
+        return text, None
+    code = _EXITED.search(header[0])
+    if code is None and header["output"] is None:
+        return text, None
+    return text[header.end() :], int(code[1]) if code else None
 
 
 def sniff_exec(source: Source) -> bool:

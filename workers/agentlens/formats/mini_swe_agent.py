@@ -21,7 +21,7 @@ from workers.agentlens.formats.base import (
     whole,
 )  # fmt: skip
 from workers.agentlens.formats.chat import RETURNED
-from workers.agentlens.formats.seen import Seen
+from workers.agentlens.formats.seen import Seen, count_once
 from workers.agentlens.formats.states import StateBuilder
 from workers.agentlens.formats.textcalls import fenced_commands
 from workers.agentlens.trajectory import Operation, Trajectory
@@ -120,6 +120,7 @@ class _Reader:
                 timestamp=seconds(extra.get("timestamp", response.get("created"))),
             )
             self.waiting.append((command, call_id, seen))
+        count_once([seen for _, _, seen in self.waiting])
 
     def _commands(
         self, message: dict[str, Json], extra: dict[str, Json], text: str, where: str

@@ -180,6 +180,7 @@ class _Reader:
         self.builder = builder
         self.model: str | None = None
         self.spent = (0, 0)
+        self.counted: set[str] = set()
 
     def action(self, event: dict[str, Json], position: str, answer: dict[str, Json]) -> None:
         kind = as_text(self.source, event.get("action"), f"{position}.action")
@@ -221,6 +222,10 @@ class _Reader:
             self.model = response["model"]
         usage = inner(response.get("usage"))
         tokens_in, tokens_out = whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens"))
+        if tokens_in is not None and isinstance(response.get("id"), str):
+            if response["id"] in self.counted:  # one of several calls of a response, which each repeat it
+                tokens_in, tokens_out = 0, 0
+            self.counted.add(response["id"])
         total = inner(inner(event.get("llm_metrics")).get("accumulated_token_usage"))
         if tokens_in is None and total:
             spent = whole(total.get("prompt_tokens")) or 0, whole(total.get("completion_tokens")) or 0

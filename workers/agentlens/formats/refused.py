@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 from workers.agentlens.formats.base import Format, Json, Source, inner, refuse
 from workers.agentlens.trajectory import Trajectory
@@ -22,15 +23,12 @@ def _is_codex_tui(source: Source) -> bool:
 
 def _is_copilot(source: Source) -> bool:
     first = _first(source)
-    return (
-        str(first.get("type", "")).startswith(("session.", "assistant.", "user.", "tool."))
-        and "data" in first
-    )
+    return str(first.get("type")).startswith(("session.", "assistant.", "user.", "tool.")) and "data" in first
 
 
 def _is_cursor(source: Source) -> bool:
     first = _first(source)
-    if str(first.get("source_format", "")).startswith("cursor"):
+    if str(first.get("source_format")).startswith("cursor"):
         return True
     return "role" in first and "message" in first and "type" not in first
 
@@ -58,43 +56,58 @@ def _is_own(source: Source) -> bool:
     return "scoring_version" in first and not {"assessments", "donors", "wasted_steps"}.isdisjoint(first)
 
 
-def _refusal(name: str, recognises: Callable[[Source], bool], sentence: str) -> Format:
-    def read(source: Source) -> Iterator[Trajectory]:
-        raise refuse(source, "file", sentence)
-
-    return Format(name=name, sniff=recognises, read=read)
+def _read(sentence: str, source: Source) -> Iterator[Trajectory]:
+    raise refuse(source, "file", sentence)
 
 
 REFUSED = (
-    _refusal(
-        "own",
-        _is_own,
-        "a report, reference or export that was made from runs is no run; give the logs themselves",
+    Format(
+        name="own",
+        sniff=_is_own,
+        read=partial(
+            _read,
+            "a report, reference or export that was made from runs is no run; give the logs themselves",
+        ),
     ),
-    _refusal(
-        "codex-tui",
-        _is_codex_tui,
-        "a recording of Codex's screen holds fragments of calls; use the session's rollout file instead",
+    Format(
+        name="codex-tui",
+        sniff=_is_codex_tui,
+        read=partial(
+            _read,
+            "a recording of Codex's screen holds fragments of calls; use the session's rollout file instead",
+        ),
     ),
-    _refusal(
-        "copilot",
-        _is_copilot,
-        "a Copilot CLI event log does not keep what edits changed; convert the session to ATIF instead",
+    Format(
+        name="copilot",
+        sniff=_is_copilot,
+        read=partial(
+            _read,
+            "a Copilot CLI event log does not keep what edits changed; convert the session to ATIF instead",
+        ),
     ),
-    _refusal(
-        "cursor",
-        _is_cursor,
-        "a Cursor transcript keeps calls without their results; convert the session to ATIF instead",
+    Format(
+        name="cursor",
+        sniff=_is_cursor,
+        read=partial(
+            _read,
+            "a Cursor transcript keeps calls without their results; convert the session to ATIF instead",
+        ),
     ),
-    _refusal(
-        "inspect",
-        _is_inspect,
-        "an Inspect log holds evaluations of any kind; export the sample's messages as chat rows instead",
+    Format(
+        name="inspect",
+        sniff=_is_inspect,
+        read=partial(
+            _read,
+            "an Inspect log holds evaluations of any kind; export the sample's messages as chat rows instead",
+        ),
     ),
-    _refusal(
-        "spans",
-        _is_spans,
-        "OpenTelemetry spans do not say which calls belong to the agent; export the messages as "
-        "chat rows instead",
+    Format(
+        name="spans",
+        sniff=_is_spans,
+        read=partial(
+            _read,
+            "OpenTelemetry spans do not say which calls belong to the agent; export the messages as "
+            "chat rows instead",
+        ),
     ),
 )

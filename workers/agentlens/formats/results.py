@@ -159,7 +159,7 @@ def read_labels(path: str, data: bytes) -> Labels:
             known = ", ".join(_KEYS)
             raise TrajectoryError(f"{path}: row {position}: no run is named; expected one of {known}")
         value: RunOutcome = next(
-            (verdict(row[name]) for name in _VERDICTS if row.get(name) is not None), "unknown"
+            (verdict(row[name]) for name in _VERDICTS if row.get(name) not in (None, "")), "unknown"
         )
         if value != "unknown":
             outcomes[names[0]] = value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import blake2b
@@ -41,6 +41,13 @@ class Seen:
     tokens_out: int | None = None
     timestamp: float | None = None
     directory: str | None = None
+
+
+def count_once(calls: Sequence[Seen]) -> None:
+    """The tokens of one response are those of its first call; the calls beside it spent none of their own."""
+    for seen in calls[1:]:
+        seen.tokens_in = None if seen.tokens_in is None else 0
+        seen.tokens_out = None if seen.tokens_out is None else 0
 
 
 def digest(*parts: object) -> str:

@@ -256,15 +256,15 @@ _NAMES: dict[Handler, str] = {
     _editor: "str_replace_editor file_editor str_replace_based_edit_tool editor text_editor edit_anthropic",
     _read: "read read_file readfile view open open_file view_file cat_file get_file read_many_files "
     "notebookread",
-    _create: "write write_file create create_file save_file new_file writefile overwrite_file",
+    _create: "write write_file create create_file createfile save_file new_file writefile overwrite_file",
     _replace: "edit multiedit edit_file replace str_replace strreplace search_replace "
-    "replace_string_in_file replace_in_file string_replace edit_block multi_edit notebookedit",
-    _insert: "insert insert_lines insert_text insert_at_line",
+    "replace_string_in_file replace_in_file string_replace stringreplace edit_block multi_edit notebookedit",
+    _insert: "insert insert_lines insertlines insert_text insert_at_line",
     _patch: "apply_patch applypatch apply_diff patch",
     _grep: "grep grep_search search_files search_dir search_file ripgrep search search_file_content "
     "codebase_search semantic_search search_code code_search searchtext",
     _find: "glob find_file file_search find find_files find_by_name",
-    _list: "ls list_dir list_directory list_files listdir tree",
+    _list: "ls list_dir list_directory list_files listfiles listdir tree",
     _noting(Operation.THINK): "think thought sequentialthinking reflect",
     _noting(
         Operation.PLAN
