@@ -27,11 +27,12 @@ up: install ## start everything and keep it serving
 test: install ## all tests; services are embedded unless CONSENSUS_TEST_* point at yours
 	$(BIN)/python -m pytest -q
 
-# One process at low priority. PART=core mutates one part, `MUTANTS=` any pattern of mutmut's names; results are
-# kept in mutants/, and what was tried is not tried again unless it is named.
+# One process at low priority, of 8 GiB at most, as a loop that a mutant makes endless would take all there is.
+# PART=core mutates one part, `MUTANTS=` any pattern of mutmut's names; results are kept in mutants/, and what was tried
+# is not tried again unless it is named.
 MUTANTS ?= $(if $(PART),workers.$(PART).*)
 mutate: install ## whether the unit tests notice mutants of core, agentlens and more (hours; PART=core for one)
-	nice -n 10 $(BIN)/python -m mutmut run --max-children 1 $(if $(MUTANTS),'$(MUTANTS)')
+	ulimit -v 8388608; nice -n 10 $(BIN)/python -m mutmut run --max-children 1 $(if $(MUTANTS),'$(MUTANTS)')
 	@$(BIN)/python benchmarks/mutation.py --only '$(PART)'
 
 check: install ## lint, types, import contracts

@@ -8,7 +8,7 @@ import dataclasses
 
 from workers.agentlens.profiles import PROFILES
 
-SCORING_VERSION = "1.0"
+SCORING_VERSION = "1.1"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
