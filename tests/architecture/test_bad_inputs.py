@@ -23,6 +23,8 @@ def constant(file: str, name: str) -> int | float:
     for node in ast.parse((ROOT / file).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == [name]:
             return number(node.value)
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name and node.value is not None:
+            return number(node.value)
     raise AssertionError(f"{file} has no {name}")
 
 
