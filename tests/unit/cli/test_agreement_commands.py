@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.recorded_runs import CHECK, FIX, LOOK, search, write_run
+from workers.agentlens.settings import SCORING_VERSION
 from workers.cli.main import execute
 
 Captured = pytest.CaptureFixture[str]
@@ -209,7 +210,7 @@ def test_the_table_shows_kappa_confusion_and_the_steps_to_look_at(
     assert refused(sheet, *sheets) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert all(len(line) <= 80 for line in lines)
-    assert "12 steps, 2 raters, rules 1.0" in lines
+    assert f"12 steps, 2 raters, rules {SCORING_VERSION}" in lines
     assert "raters with each other, Fleiss 1.000 1.000 to 1.000 100.0 % 12" in lines
     assert any(line.startswith("majority with the labeler, Cohen 0.600") for line in lines)
     # Row I: three steps that both call I, and three that the labeler calls V.
