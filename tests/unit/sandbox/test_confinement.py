@@ -89,3 +89,56 @@ def test_a_limit_out_of_bounds_is_refused(limits: dict[str, float], sentence: st
     with pytest.raises(InputError) as raised:
         told(**limits)
     assert str(raised.value).startswith(sentence)
+
+
+def test_the_engine_is_told_this_and_nothing_else() -> None:
+    """Each word of it, since a misspelled argument would be no limit at all."""
+    arguments = told(
+        timeout_seconds=10, cpus=2, memory_bytes=64 * MIB, scratch_bytes=8 * MIB, processes=20, open_files=32
+    )
+    ulimits = {limit["Name"]: (limit["Soft"], limit["Hard"]) for limit in arguments.pop("ulimits")}
+    assert ulimits == {
+        "nofile": (32, 32),
+        "fsize": (8_388_608, 8_388_608),
+        "core": (0, 0),
+        "memlock": (65_536, 65_536),
+        "msgqueue": (0, 0),
+        "cpu": (21, 21),
+    }
+    assert dict(arguments.pop("log_config")) == {"Type": "none", "Config": {}}
+    assert [dict(mount)["Source"] for mount in arguments.pop("mounts")] == ["files"]
+    assert arguments == {
+        "image": "sha256:1",
+        "entrypoint": ["timeout", "-s", "KILL", "13", "python", "-I", "/opt/cage/launch.py"],
+        "command": ["python", "-c", "pass"],
+        "user": "20003:20003",
+        "working_dir": "/workspace",
+        "hostname": "cage",
+        "environment": {
+            "HOME": "/tmp",
+            "TMPDIR": "/tmp",
+            "LANG": "C.UTF-8",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        },
+        "labels": {"a": "b"},
+        "detach": True,
+        "init": False,
+        "tty": False,
+        "stdin_open": False,
+        "restart_policy": {"Name": "no"},
+        "network_mode": "none",
+        "network_disabled": True,
+        "read_only": True,
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges=true"],
+        "ipc_mode": "private",
+        "cgroupns": "private",
+        "shm_size": 1_048_576,
+        "pids_limit": 20,
+        "mem_limit": 67_108_864,
+        "memswap_limit": 67_108_864,
+        "nano_cpus": 2_000_000_000,
+        "oom_score_adj": 500,
+        "tmpfs": {"/tmp": "rw,noexec,nosuid,nodev,size=8388608,nr_inodes=4096,mode=1777"},
+    }

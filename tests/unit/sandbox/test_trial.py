@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.cages import NoCage, TestsCage, passed, result
 from workers.core.artefact import Span
 from workers.core.proof import TEST_PATH, CageRun, Told
-from workers.sandbox.base import Ending, Limits, Unprovable
+from workers.sandbox.base import CageResult, Ending, Limits, Unprovable, Workspace
 from workers.sandbox.trial import REPEATS, read_report, run_tests
 
 LIMITS = Limits()
@@ -87,3 +88,46 @@ def test_the_tests_lie_on_top_of_whatever_the_code_brings() -> None:
 
 def test_without_a_cage_nothing_is_run() -> None:
     assert isinstance(run_tests(NoCage(), {}, {TEST_PATH: "t"}, LIMITS), Unprovable)
+
+
+class RecordingCage(TestsCage):
+    """Remembers what it was told to run, and how it was to look at it."""
+
+    def run(self, workspace: Workspace, command: Sequence[str], limits: Limits) -> CageResult | Unprovable:
+        self.command, self.limits = tuple(command), limits
+        return super().run(workspace, command, limits)
+
+
+def test_the_keeper_is_told_what_to_run_how_often_how_long_and_what_to_watch() -> None:
+    cage = RecordingCage(lambda _, __: {**passed("test_one"), "has_reached": True})
+    limits = Limits(timeout_seconds=20)
+    code = {"a.py": "1", "a.pyc": "2", "a.so": "3", "consensus_gate/b.py": "4", "consensus_gate/b.pyc": "5"}
+    ended = run_tests(
+        cage,
+        code,
+        {TEST_PATH: "deciding", "test_guard.py": "guard"},
+        limits,
+        watch=Span(path="a.py", start=2, end=7),
+    )
+    assert cage.seen == [{"a.py": "1", TEST_PATH: "deciding", "test_guard.py": "guard"}]
+    assert (cage.command[:3], cage.limits) == (("python", "-P", "-c"), limits)
+    # 20 s less 3 for the keeper, over four runs of the one file and one of the other: 3.4 s each.
+    assert json.loads(cage.command[4]) == {
+        "repeats": {TEST_PATH: 4, "test_guard.py": 1},
+        "seconds": 3.4,
+        "watch": {"path": "a.py", "start": 2, "end": 7},
+        "watched_by": TEST_PATH,
+    }
+    assert not isinstance(ended, Unprovable)
+    assert ended[0].files[TEST_PATH][3].has_reached is True
+
+
+def test_the_shortest_time_of_a_run_is_half_a_second() -> None:
+    cage = RecordingCage(lambda _, __: passed("test_one"))
+    run_tests(cage, {}, {TEST_PATH: "deciding"}, Limits(timeout_seconds=4))
+    assert json.loads(cage.command[4]) | {"repeats": None} == {
+        "repeats": None,
+        "seconds": 0.5,
+        "watch": None,
+        "watched_by": TEST_PATH,
+    }
