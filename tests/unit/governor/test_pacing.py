@@ -102,3 +102,33 @@ def test_only_a_pace_slower_than_the_limit_is_news(signal: Signal, limits: Limit
 )
 def test_a_block_has_a_length_that_can_be_used(seconds: float, expected: float) -> None:
     assert bounded_block(seconds) == expected
+
+
+def test_each_side_of_a_headroom_has_its_pace_and_a_last_one_is_not_none() -> None:
+    told = signal_of(
+        Headroom(
+            requests_remaining=1,
+            requests_reset_seconds=10,
+            input_tokens_remaining=100,
+            input_tokens_reset_seconds=20,
+            output_tokens_remaining=300,
+            output_tokens_reset_seconds=30,
+        )
+    )
+    assert told == Signal(
+        block_seconds=0,
+        requests=Pace(unit_seconds=10, seconds=10),
+        input_tokens=Pace(unit_seconds=0.2, seconds=20),
+        output_tokens=Pace(unit_seconds=0.1, seconds=30),
+    )
+
+
+def test_a_reset_that_is_now_says_nothing() -> None:
+    assert signal_of(Headroom(requests_remaining=5, requests_reset_seconds=0)) == NOTHING
+
+
+def test_a_pace_that_is_the_limit_s_own_is_no_news() -> None:
+    limits = Limits(requests_per_minute=3030)
+    own = 60 / (paced(limits).requests_per_minute or 0)
+    assert not binds(Signal(requests=Pace(unit_seconds=own, seconds=10)), limits)
+    assert binds(Signal(requests=Pace(unit_seconds=own * 1.001, seconds=10)), limits)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+import dataclasses
+import os
+import re
+from typing import Any
 
-from workers.sandbox.leftovers import Owner, is_leftover, labels, this_process
+import pytest
+from structlog.testing import capture_logs
+
+from workers.sandbox.leftovers import Owner, Swept, is_leftover, labels, sweep, this_process
 
 ME = Owner(process_table="boot:pid:[1]", pid=10)
 #: Everybody but process 13 lives.
@@ -56,3 +62,83 @@ def test_a_process_knows_itself() -> None:
 
     assert not me.is_gone(str(me), lambda pid: pid == me.pid)
     assert me.is_gone(str(me), lambda _: False) is bool(me.process_table)
+
+
+def test_a_process_is_known_by_boot_table_and_number() -> None:
+    me = this_process()
+    assert me.pid == os.getpid()
+    assert re.fullmatch(r"[0-9a-f-]{36}:pid:\[\d+\]", me.process_table)
+    assert labels(me, deadline=100.4) == {
+        "consensus.cage": "1",
+        "consensus.cage.owner": f"{me.process_table}/{me.pid}",
+        "consensus.cage.deadline": "100",
+    }
+
+
+@dataclasses.dataclass
+class Thing:
+    """A container, or a volume, in an engine's list."""
+
+    labels: dict[str, str] | None
+    removed: dict[str, bool] | None = None
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        return {"Labels": self.labels}
+
+    def remove(self, **options: bool) -> None:
+        self.removed = options
+
+
+@dataclasses.dataclass
+class Listed:
+    """What an engine lists, and what it was asked for."""
+
+    things: list[Thing]
+    asked: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def list(self, **asked: Any) -> list[Thing]:
+        self.asked = asked
+        return self.things
+
+
+@dataclasses.dataclass
+class Engine:
+    containers: Listed
+    volumes: Listed
+
+
+DEAD = labels(Owner(process_table="boot:pid:[1]", pid=13), deadline=100)
+LIVING = labels(Owner(process_table="boot:pid:[1]", pid=11), deadline=100)
+
+
+@pytest.mark.parametrize("counts", [(1, 0), (0, 1), (2, 1)])
+def test_leftovers_go_whole_whether_they_run_or_not_and_others_stay(counts: tuple[int, int]) -> None:
+    mine = [Thing(DEAD) for _ in range(counts[0])], [Thing(DEAD) for _ in range(counts[1])]
+    others = [Thing(LIVING), Thing(None), Thing({})], [Thing(LIVING), Thing(None)]
+    engine = Engine(Listed([*mine[0], *others[0]]), Listed([*others[1], *mine[1]]))
+    with capture_logs() as logs:
+        swept = sweep(engine, now=99, me=ME, exists=ALIVE.__contains__)
+
+    assert swept == Swept(containers=counts[0], volumes=counts[1])
+    assert engine.containers.asked == {
+        "all": True,
+        "filters": {"label": "consensus.cage"},
+        "ignore_removed": True,
+    }
+    assert engine.volumes.asked == {"filters": {"label": "consensus.cage"}}
+    # With the volumes that nobody named, and although it runs.
+    assert [thing.removed for thing in mine[0]] == [{"v": True, "force": True}] * counts[0]
+    assert [thing.removed for thing in mine[1]] == [{}] * counts[1]
+    assert {thing.removed is None for thing in (*others[0], *others[1])} == {True}
+    assert logs == [
+        {"event": "cage.swept", "log_level": "warning", "containers": counts[0], "volumes": counts[1]}
+    ]
+
+
+def test_where_nothing_was_left_nothing_is_told() -> None:
+    with capture_logs() as logs:
+        assert sweep(
+            Engine(Listed([Thing(LIVING)]), Listed([])), now=99, me=ME, exists=ALIVE.__contains__
+        ) == Swept(containers=0, volumes=0)
+    assert logs == []

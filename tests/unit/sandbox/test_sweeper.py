@@ -42,4 +42,31 @@ def test_an_engine_that_stays_away_is_told_once() -> None:
         for _ in range(4):
             sweeper.look()
 
-    assert [entry["event"] for entry in logs] == ["cage.not_swept", "cage.not_swept"]
+    assert logs == [{"event": "cage.not_swept", "log_level": "info", "why": "away"}] * 2
+
+
+def test_what_nobody_expected_is_told_every_time() -> None:
+    def sweep() -> None:
+        raise RuntimeError("never seen before")
+
+    sweeper = Sweeper(sweep)
+    with capture_logs() as logs:
+        sweeper.look()
+        sweeper.look()
+
+    assert [(entry["event"], entry["log_level"]) for entry in logs] == [("cage.sweep_broke", "error")] * 2
+
+
+def test_a_sweep_that_hangs_keeps_no_process_alive() -> None:
+    hanging, seen = threading.Event(), list[tuple[str, bool]]()
+
+    def sweep() -> None:
+        thread = threading.current_thread()
+        seen.append((thread.name, thread.daemon))
+        hanging.set()
+
+    sweeper = Sweeper(sweep, every_seconds=0.001)
+    sweeper.start()
+    assert hanging.wait(10)
+    sweeper.close()
+    assert set(seen) == {("sweeper", True)}
