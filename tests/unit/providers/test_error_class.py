@@ -221,3 +221,45 @@ def test_any_answer_is_classified_without_raising(status: int, body: bytes) -> N
 @given(_json)
 def test_any_embedded_error_is_classified_without_raising(document: Any) -> None:
     assert isinstance(classify_embedded(orjson.loads(json.dumps(document))), ProviderError)
+
+
+def said(status: int, headers: dict[str, str], body: bytes = b"{}") -> str:
+    return str(classify(status, headers, body, now_epoch_seconds=0.0))
+
+
+@pytest.mark.parametrize("status", [300, 399])
+def test_a_redirect_says_where_to_and_what_to_do(status: int) -> None:
+    told = "correct the base URL"
+    assert (
+        said(status, {"Location": "https://other/v1"})
+        == f"HTTP {status}: redirected to https://other/v1; {told}"
+    )
+    assert said(status, {}) == f"HTTP {status}: redirected to nowhere; {told}"
+    assert "redirected" not in said(400, {"Location": "https://other/v1"})
+
+
+@pytest.mark.parametrize("header", ["X-Request-Id", "request-id"])
+def test_a_refusal_names_the_request_that_support_asks_for(header: str) -> None:
+    body = json.dumps(openai("no such model")).encode()
+    assert said(404, {header: "req_1"}, body) == "HTTP 404: no such model (request req_1)"
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [(400, 400), ("429", 429), (599, 599), (600, 500), ("5000", 500), (True, 500), (39, 500)],
+)
+def test_a_code_inside_an_answer_is_its_status_if_it_can_be_one_and_else_that_of_a_fault(
+    code: Any, status: int
+) -> None:
+    assert classify_embedded({"code": code, "message": "no"}).status == status
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"error": {"msg": "told so"}}', "told so"),
+        (b'{"error": "plainly", "type": "overloaded_error"}', "plainly"),
+    ],
+)
+def test_an_explanation_is_found_under_its_other_names(body: bytes, message: str) -> None:
+    assert said(503, {}, body) == f"HTTP 503: {message}"
