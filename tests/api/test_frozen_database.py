@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import time
 from collections.abc import AsyncIterator
 
 import httpx
@@ -34,25 +31,6 @@ async def patient(database: Database, database_url: str) -> AsyncIterator[tuple[
     async with httpx.AsyncClient(transport=transport, base_url="http://api") as client:
         yield client, opened
     opened.close()
-
-
-async def test_a_stopped_server_process_costs_one_request_and_the_next_has_another(
-    patient: tuple[httpx.AsyncClient, Database],
-) -> None:
-    client, opened = patient
-    with opened.begin() as connection:
-        process = connection.scalar(text("SELECT pg_backend_pid()"))
-    os.kill(process, signal.SIGSTOP)
-    try:
-        began = time.monotonic()
-        refused = await client.get("/v1/runs")
-        assert PATIENCE_SECONDS <= time.monotonic() - began < 15
-        assert "the database does not answer: " in problem(refused, 503)
-        assert f"no answer to a statement within {PATIENCE_SECONDS} s" in problem(refused, 503)
-        assert refused.headers["Retry-After"]
-        assert (await client.get("/v1/runs")).status_code == 200
-    finally:
-        os.kill(process, signal.SIGCONT)
 
 
 @pytest.mark.parametrize(

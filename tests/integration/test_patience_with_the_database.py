@@ -11,7 +11,8 @@ from sqlalchemy import text
 from workers.errors import UnavailableError
 from workers.provenance.session import Database
 
-PATIENCE_SECONDS = 0.3
+#: Enough for an honest statement on a machine that is busy.
+PATIENCE_SECONDS = 1.0
 #: Far longer than anybody waits here; its server process goes on until then.
 _FOR_AGES = text("SELECT pg_sleep(5)")
 
@@ -30,13 +31,13 @@ def ask_for_ages(database: Database) -> None:
 
 def test_a_statement_that_is_not_answered_ends_in_a_sentence(impatient: Database) -> None:
     began = time.monotonic()
-    with pytest.raises(UnavailableError, match=r"does not answer: .*no answer to a statement within 0\.3 s"):
+    with pytest.raises(UnavailableError, match=r"does not answer: .*no answer to a statement within 1 s"):
         ask_for_ages(impatient)
     assert PATIENCE_SECONDS <= time.monotonic() - began < 30
 
 
 def test_the_only_connection_of_the_pool_is_replaced(impatient: Database) -> None:
-    for _ in range(3):
+    for _ in range(2):
         with pytest.raises(UnavailableError):
             ask_for_ages(impatient)
         with impatient.begin() as connection:
@@ -60,7 +61,7 @@ def test_a_lock_that_another_holds_is_not_waited_for_longer_either(
 ) -> None:
     with database.begin() as holder:
         holder.execute(text("LOCK TABLE runs IN ACCESS EXCLUSIVE MODE"))
-        with pytest.raises(UnavailableError, match=r"within 0\.3 s"), impatient.begin() as connection:
+        with pytest.raises(UnavailableError, match=r"within 1 s"), impatient.begin() as connection:
             connection.scalar(text("SELECT count(*) FROM runs"))
 
 
@@ -68,7 +69,7 @@ def test_many_quick_statements_take_as_long_as_they_take(impatient: Database) ->
     """Patience is for one statement, not for a transaction."""
     began = time.monotonic()
     with impatient.begin() as connection:
-        while time.monotonic() - began < 2 * PATIENCE_SECONDS:
+        while time.monotonic() - began < 1.5 * PATIENCE_SECONDS:
             connection.execute(text("SELECT pg_sleep(0.01)"))
 
 
